@@ -1,0 +1,1 @@
+//! Meridian: an authoritative DNS-based global load balancer.

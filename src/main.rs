@@ -1,0 +1,3 @@
+//! The `meridian` program.
+
+fn main() {}
