@@ -1,1 +1,7 @@
 //! Meridian: an authoritative DNS-based global load balancer.
+
+pub mod config;
+pub mod locate;
+pub mod name;
+pub mod rr;
+pub mod zone;

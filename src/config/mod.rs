@@ -1,0 +1,5 @@
+//! Configuration: files in, one validated state out.
+
+pub mod decimal;
+pub mod reader;
+pub mod report;

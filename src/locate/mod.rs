@@ -1,0 +1,3 @@
+//! From an address to a place.
+
+pub mod place;

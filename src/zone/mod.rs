@@ -1,0 +1,1 @@
+//! Zones: what their sources say, and what is found in them.
