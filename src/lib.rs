@@ -4,4 +4,5 @@ pub mod config;
 pub mod locate;
 pub mod name;
 pub mod rr;
+pub mod steer;
 pub mod zone;

@@ -55,9 +55,7 @@ pub enum NameError {
 impl Name {
     /// The root.
     pub fn root() -> Self {
-        Self {
-            wire: Box::new([0]),
-        }
+        Self { wire: Box::new([0]) }
     }
 
     /// Reads a name in master-file form (RFC 1035 section 5.1): `\DDD` and `\X` escapes, `@` for
@@ -118,9 +116,7 @@ impl Name {
     /// [`NameError::BadWire`] if it does not.
     pub fn from_wire(octets: &[u8]) -> Result<Self, NameError> {
         if wire_length(octets) == Some(octets.len()) {
-            Ok(Self {
-                wire: octets.into(),
-            })
+            Ok(Self { wire: octets.into() })
         } else {
             Err(NameError::BadWire)
         }
@@ -179,11 +175,7 @@ impl Name {
 /// The wire-format name without its first label; none for the root and for what is no name.
 pub fn parent_of(wire: &[u8]) -> Option<&[u8]> {
     let length = usize::from(*wire.first()?);
-    if length == 0 {
-        None
-    } else {
-        wire.get(length + 1..)
-    }
+    if length == 0 { None } else { wire.get(length + 1..) }
 }
 
 /// The length of the uncompressed wire-format name that `octets` begins with, root label included.
@@ -222,18 +214,11 @@ fn end_label(wire: &mut Vec<u8>, label: &mut Vec<u8>) -> Result<(), NameError> {
 fn escaped(octets: &mut std::str::Bytes<'_>) -> Result<u8, NameError> {
     let first = octets.next().ok_or(NameError::BadEscape)?;
     if !first.is_ascii_digit() {
-        return if first.is_ascii() {
-            Ok(first)
-        } else {
-            Err(NameError::NotAscii)
-        };
+        return if first.is_ascii() { Ok(first) } else { Err(NameError::NotAscii) };
     }
     let mut value = u16::from(first - b'0');
     for _ in 0..2 {
-        let digit = octets
-            .next()
-            .filter(u8::is_ascii_digit)
-            .ok_or(NameError::BadEscape)?;
+        let digit = octets.next().filter(u8::is_ascii_digit).ok_or(NameError::BadEscape)?;
         value = value * 10 + u16::from(digit - b'0');
     }
     u8::try_from(value).map_err(|_| NameError::BadEscape)
@@ -334,20 +319,11 @@ mod tests {
     fn limits_are_63_and_255_octets() {
         let label = "a".repeat(63);
         assert!(Name::parse_absolute(&label).is_ok());
-        assert_eq!(
-            Name::parse_absolute(&"a".repeat(64)),
-            Err(NameError::LongLabel)
-        );
+        assert_eq!(Name::parse_absolute(&"a".repeat(64)), Err(NameError::LongLabel));
         let longest = format!("{label}.{label}.{label}.{}", "a".repeat(61));
         assert_eq!(Name::parse_absolute(&longest).unwrap().as_wire().len(), 255);
-        assert_eq!(
-            Name::parse_absolute(&format!("{longest}a")),
-            Err(NameError::LongName)
-        );
-        assert_eq!(
-            wire_length(Name::parse_absolute(&longest).unwrap().as_wire()),
-            Some(255)
-        );
+        assert_eq!(Name::parse_absolute(&format!("{longest}a")), Err(NameError::LongName));
+        assert_eq!(wire_length(Name::parse_absolute(&longest).unwrap().as_wire()), Some(255));
     }
 
     #[test]

@@ -91,11 +91,7 @@ impl Ttl {
 
     /// A TTL of so many seconds; values above [`Ttl::MAX`] become it.
     pub const fn saturating(seconds: u32) -> Self {
-        Self(if seconds > Self::MAX {
-            Self::MAX
-        } else {
-            seconds
-        })
+        Self(if seconds > Self::MAX { Self::MAX } else { seconds })
     }
 
     /// The number of seconds.

@@ -49,9 +49,7 @@ impl Decimal {
             return Err(DecimalError::Decimals);
         }
         let whole: u64 = whole.parse().map_err(|_| DecimalError::Above)?;
-        let fraction: u64 = format!("{fraction:0<6}")
-            .parse()
-            .map_err(|_| DecimalError::Form)?;
+        let fraction: u64 = format!("{fraction:0<6}").parse().map_err(|_| DecimalError::Form)?;
         let micros = whole.saturating_mul(1_000_000).saturating_add(fraction);
         match u32::try_from(micros) {
             Ok(micros) if micros <= Self::ONE.micros => Ok(Self { micros }),
@@ -90,11 +88,7 @@ impl fmt::Display for Decimal {
         let (whole, fraction) = (self.micros / 1_000_000, self.micros % 1_000_000);
         let digits = format!("{fraction:06}");
         let digits = digits.trim_end_matches('0');
-        write!(
-            f,
-            "{whole}.{}",
-            if digits.is_empty() { "0" } else { digits }
-        )
+        write!(f, "{whole}.{}", if digits.is_empty() { "0" } else { digits })
     }
 }
 
@@ -104,13 +98,9 @@ mod tests {
 
     #[test]
     fn boundaries_are_exact() {
-        for (ratio, part, whole) in [
-            ("0.8", 4, 5),
-            ("0.7", 7, 10),
-            ("0.3", 3, 10),
-            ("0.6", 6, 10),
-            ("0.29", 29, 100),
-        ] {
+        for (ratio, part, whole) in
+            [("0.8", 4, 5), ("0.7", 7, 10), ("0.3", 3, 10), ("0.6", 6, 10), ("0.29", 29, 100)]
+        {
             let ratio = Decimal::parse(ratio).unwrap();
             assert!(ratio.is_reached_by(part, whole));
             assert!(!ratio.is_reached_by(part - 1, whole));
@@ -129,10 +119,7 @@ mod tests {
             ("0.000001", 1, "0.000001"),
         ] {
             let decimal = Decimal::parse(text).unwrap();
-            assert_eq!(
-                (decimal.micros(), decimal.to_string().as_str()),
-                (micros, shown)
-            );
+            assert_eq!((decimal.micros(), decimal.to_string().as_str()), (micros, shown));
         }
     }
 

@@ -35,18 +35,9 @@ impl<'a> File<'a> {
         for error in errors {
             let position = error.span().map(|span| source.start_of(&span));
             let message = format!("not valid TOML: {}", error.message());
-            report.error(
-                source.path(),
-                position,
-                "",
-                message,
-                "correct the syntax at this place",
-            );
+            report.error(source.path(), position, "", message, "correct the syntax at this place");
         }
-        Document {
-            file: Self { source, report },
-            root,
-        }
+        Document { file: Self { source, report }, root }
     }
 }
 
@@ -60,12 +51,7 @@ pub struct Document<'a> {
 impl<'a> Document<'a> {
     /// The file's outermost table.
     pub fn root(&self) -> Table<'_, 'a> {
-        Table::new(
-            self.file,
-            String::new(),
-            self.root.get_ref(),
-            self.root.span(),
-        )
+        Table::new(self.file, String::new(), self.root.get_ref(), self.root.span())
     }
 }
 
@@ -84,24 +70,12 @@ pub struct Place {
 impl Place {
     /// Reports an error at this place.
     pub fn error(&self, report: &Report, message: impl Into<String>, help: impl Into<String>) {
-        report.error(
-            &self.file,
-            Some(self.position),
-            self.key.clone(),
-            message,
-            help,
-        );
+        report.error(&self.file, Some(self.position), self.key.clone(), message, help);
     }
 
     /// Reports a warning at this place.
     pub fn warning(&self, report: &Report, message: impl Into<String>, help: impl Into<String>) {
-        report.warning(
-            &self.file,
-            Some(self.position),
-            self.key.clone(),
-            message,
-            help,
-        );
+        report.warning(&self.file, Some(self.position), self.key.clone(), message, help);
     }
 }
 
@@ -117,13 +91,12 @@ pub struct Table<'t, 'a> {
 
 impl<'t, 'a> Table<'t, 'a> {
     fn new(file: File<'a>, path: String, entries: &'t DeTable<'a>, span: Range<usize>) -> Self {
-        Self {
-            file,
-            path,
-            span,
-            entries,
-            known: RefCell::default(),
-        }
+        Self { file, path, span, entries, known: RefCell::default() }
+    }
+
+    /// Where mistakes of this table go.
+    pub fn report(&self) -> &'a Report {
+        self.file.report
     }
 
     /// The path of a key of this table.
@@ -134,11 +107,7 @@ impl<'t, 'a> Table<'t, 'a> {
         } else {
             format!("{key:?}")
         };
-        if self.path.is_empty() {
-            key
-        } else {
-            format!("{}.{key}", self.path)
-        }
+        if self.path.is_empty() { key } else { format!("{}.{key}", self.path) }
     }
 
     /// The table's own path.
@@ -159,12 +128,7 @@ impl<'t, 'a> Table<'t, 'a> {
     pub fn optional(&self, key: &'static str) -> Option<Value<'t, 'a>> {
         self.known.borrow_mut().push(key);
         let (key_span, value) = self.entries.get_key_value(key)?;
-        Some(Value {
-            file: self.file,
-            path: self.path_of(key),
-            key: key_span.span(),
-            value,
-        })
+        Some(Value { file: self.file, path: self.path_of(key), key: key_span.span(), value })
     }
 
     /// The value of a key that must be there.
@@ -196,15 +160,7 @@ impl<'t, 'a> Table<'t, 'a> {
             .map(|(key, value)| {
                 let name = key.get_ref().to_string();
                 let path = self.path_of(&name);
-                (
-                    name,
-                    Value {
-                        file: self.file,
-                        path,
-                        key: key.span(),
-                        value,
-                    },
-                )
+                (name, Value { file: self.file, path, key: key.span(), value })
             })
             .collect();
         entries.sort_by_key(|(_, value)| value.key.start);
@@ -276,22 +232,11 @@ impl<'t, 'a> Value<'t, 'a> {
 
     /// Reports a warning at the value.
     pub fn warning(&self, message: impl Into<String>, help: impl Into<String>) {
-        let Place {
-            key,
-            position,
-            file,
-        } = self.place();
+        let Place { key, position, file } = self.place();
         let (message, help) = (message.into(), help.into());
         let severity = Severity::Warning;
         let position = Some(position);
-        self.file.report.add(Diagnostic {
-            severity,
-            file,
-            position,
-            key,
-            message,
-            help,
-        });
+        self.file.report.add(Diagnostic { severity, file, position, key, message, help });
     }
 
     fn wrong_type(&self, wanted: &str) {
@@ -373,12 +318,7 @@ impl<'t, 'a> Value<'t, 'a> {
     pub fn decimal(&self, wanted: &str) -> Option<Decimal> {
         let remedy = format!("{wanted} from 0 to 1 with at most 6 decimals, as 0.25");
         // A number's text loses its leading plus sign in the parser, so the file's own is read.
-        let written = self
-            .file
-            .source
-            .text()
-            .get(self.value.span())
-            .unwrap_or_default();
+        let written = self.file.source.text().get(self.value.span()).unwrap_or_default();
         self.number_text(&remedy)?;
         match Decimal::parse(written) {
             Ok(decimal) => Some(decimal),
@@ -402,10 +342,7 @@ impl<'t, 'a> Value<'t, 'a> {
             return Some(duration);
         }
         let (low, high) = (show_duration(*range.start()), show_duration(*range.end()));
-        self.error(
-            "the duration is out of range",
-            format!("give {low} to {high}"),
-        );
+        self.error("the duration is out of range", format!("give {low} to {high}"));
         None
     }
 
@@ -428,10 +365,7 @@ impl<'t, 'a> Value<'t, 'a> {
         match Name::parse(text, Some(origin)) {
             Ok(name) => Some(name),
             Err(error) => {
-                self.error(
-                    format!("{text:?} is not a domain name: {error}"),
-                    "correct the name",
-                );
+                self.error(format!("{text:?} is not a domain name: {error}"), "correct the name");
                 None
             }
         }
@@ -454,11 +388,7 @@ impl<'t, 'a> Value<'t, 'a> {
 
     /// A list, or a single value in its place.
     pub fn one_or_list(&self) -> Vec<Self> {
-        if self.is_list() {
-            self.list("a list").unwrap_or_default()
-        } else {
-            vec![self.clone()]
-        }
+        if self.is_list() { self.list("a list").unwrap_or_default() } else { vec![self.clone()] }
     }
 
     /// A table.
@@ -467,21 +397,13 @@ impl<'t, 'a> Value<'t, 'a> {
             self.wrong_type(wanted);
             return None;
         };
-        Some(Table::new(
-            self.file,
-            self.path.clone(),
-            entries,
-            self.key.clone(),
-        ))
+        Some(Table::new(self.file, self.path.clone(), entries, self.key.clone()))
     }
 
     /// One of a few words, by their meaning.
     pub fn choice<T: Copy>(&self, choices: &[(&'static str, T)]) -> Option<T> {
         let words = || choices.iter().map(|&(word, _)| word);
-        let list = words()
-            .map(|word| format!("{word:?}"))
-            .collect::<Vec<_>>()
-            .join(", ");
+        let list = words().map(|word| format!("{word:?}")).collect::<Vec<_>>().join(", ");
         let text = self.string(&format!("one of {list}"))?;
         if let Some(&(_, meaning)) = choices.iter().find(|&&(word, _)| word == text) {
             return Some(meaning);
@@ -514,14 +436,9 @@ pub fn parse_duration(text: &str) -> Option<Duration> {
 /// Writes a duration with the largest unit that keeps it whole.
 pub fn show_duration(duration: Duration) -> String {
     let milliseconds = duration.as_millis();
-    let units = [
-        (86_400_000, "d"),
-        (3_600_000, "h"),
-        (60_000, "m"),
-        (1_000, "s"),
-        (1, "ms"),
-    ];
-    let fits = |&&(size, _): &&(u128, &str)| milliseconds >= size && milliseconds % size == 0;
+    let units = [(86_400_000, "d"), (3_600_000, "h"), (60_000, "m"), (1_000, "s"), (1, "ms")];
+    let fits =
+        |&&(size, _): &&(u128, &str)| milliseconds >= size && milliseconds.is_multiple_of(size);
     match units.iter().find(fits) {
         Some((size, unit)) => format!("{}{unit}", milliseconds / size),
         None => "0s".to_owned(),
@@ -540,14 +457,7 @@ mod tests {
         let result = read(&table);
         table.finish();
         drop(document);
-        (
-            result,
-            report
-                .into_sorted()
-                .iter()
-                .map(ToString::to_string)
-                .collect(),
-        )
+        (result, report.into_sorted().iter().map(ToString::to_string).collect())
     }
 
     #[test]
@@ -573,18 +483,9 @@ mod tests {
             table.required("d", "give it");
         });
         assert_eq!(errors.len(), 4);
-        assert!(
-            errors[0].starts_with("f.toml:1:1: error: d: the key is missing"),
-            "{errors:?}"
-        );
-        assert!(
-            errors[1].starts_with("f.toml:1:5: error: a: a string stands here"),
-            "{errors:?}"
-        );
-        assert!(
-            errors[2].starts_with("f.toml:2:6: error: b[0]: an integer"),
-            "{errors:?}"
-        );
+        assert!(errors[0].starts_with("f.toml:1:1: error: d: the key is missing"), "{errors:?}");
+        assert!(errors[1].starts_with("f.toml:1:5: error: a: a string stands here"), "{errors:?}");
+        assert!(errors[2].starts_with("f.toml:2:6: error: b[0]: an integer"), "{errors:?}");
         assert!(errors[3].contains("out of range"), "{errors:?}");
     }
 
@@ -601,15 +502,7 @@ mod tests {
     fn durations_need_a_unit() {
         assert_eq!(parse_duration("10m"), Some(Duration::from_secs(600)));
         assert_eq!(parse_duration("500ms"), Some(Duration::from_millis(500)));
-        for wrong in [
-            "10",
-            "s",
-            "1.5s",
-            "-1s",
-            "10 s",
-            "",
-            "99999999999999999999s",
-        ] {
+        for wrong in ["10", "s", "1.5s", "-1s", "10 s", "", "99999999999999999999s"] {
             assert_eq!(parse_duration(wrong), None, "{wrong}");
         }
         assert_eq!(show_duration(Duration::from_secs(90)), "90s");
@@ -621,20 +514,9 @@ mod tests {
         let (value, errors) = read("a = 0.1", |t| t.optional("a").unwrap().decimal("a weight"));
         assert_eq!(value.unwrap().micros(), 100_000);
         assert!(errors.is_empty());
-        for wrong in [
-            "+0.5",
-            "-0.5",
-            "inf",
-            "nan",
-            "0.1234567",
-            "1.1",
-            "2",
-            "1e-1",
-            "\"0.5\"",
-        ] {
-            let (value, errors) = read(&format!("a = {wrong}"), |t| {
-                t.optional("a").unwrap().decimal("a weight")
-            });
+        for wrong in ["+0.5", "-0.5", "inf", "nan", "0.1234567", "1.1", "2", "1e-1", "\"0.5\""] {
+            let (value, errors) =
+                read(&format!("a = {wrong}"), |t| t.optional("a").unwrap().decimal("a weight"));
             assert_eq!(value, None, "{wrong}");
             assert_eq!(errors.len(), 1, "{wrong}");
         }

@@ -82,18 +82,9 @@ impl Source {
     /// Takes a text that was read from `path`.
     pub fn new(path: impl Into<PathBuf>, text: impl Into<String>) -> Self {
         let text = text.into();
-        let ends = text
-            .bytes()
-            .enumerate()
-            .filter(|&(_, octet)| octet == b'\n');
-        let line_starts = std::iter::once(0)
-            .chain(ends.map(|(at, _)| at + 1))
-            .collect();
-        Self {
-            path: path.into(),
-            text,
-            line_starts,
-        }
+        let ends = text.bytes().enumerate().filter(|&(_, octet)| octet == b'\n');
+        let line_starts = std::iter::once(0).chain(ends.map(|(at, _)| at + 1)).collect();
+        Self { path: path.into(), text, line_starts }
     }
 
     /// The file's name.
@@ -108,15 +99,9 @@ impl Source {
 
     /// The position of an offset in octets.
     pub fn position(&self, offset: usize) -> Position {
-        let line = self
-            .line_starts
-            .partition_point(|&start| start <= offset)
-            .max(1);
+        let line = self.line_starts.partition_point(|&start| start <= offset).max(1);
         let start = self.line_starts.get(line - 1).copied().unwrap_or(0);
-        let before = self
-            .text
-            .get(start..offset.min(self.text.len()))
-            .unwrap_or("");
+        let before = self.text.get(start..offset.min(self.text.len())).unwrap_or("");
         Position {
             line: u32::try_from(line).unwrap_or(u32::MAX),
             column: u32::try_from(before.chars().count() + 1).unwrap_or(u32::MAX),
@@ -181,10 +166,7 @@ impl Report {
 
     /// True if there is an error, warnings aside.
     pub fn has_errors(&self) -> bool {
-        self.diagnostics
-            .borrow()
-            .iter()
-            .any(|d| d.severity == Severity::Error)
+        self.diagnostics.borrow().iter().any(|d| d.severity == Severity::Error)
     }
 
     /// All of them, by file, line and column; equal ones once.
@@ -237,18 +219,9 @@ mod tests {
     fn a_diagnostic_says_where_what_and_the_remedy() {
         let report = Report::default();
         let position = Position { line: 3, column: 1 };
-        report.error(
-            Path::new("a.toml"),
-            Some(position),
-            "ttl",
-            "is text",
-            "write a number",
-        );
+        report.error(Path::new("a.toml"), Some(position), "ttl", "is text", "write a number");
         assert!(report.has_errors());
         let text = report.into_sorted()[0].to_string();
-        assert_eq!(
-            text,
-            "a.toml:3:1: error: ttl: is text\n    help: write a number"
-        );
+        assert_eq!(text, "a.toml:3:1: error: ttl: is text\n    help: write a number");
     }
 }

@@ -66,9 +66,7 @@ impl Country {
 
 impl fmt::Display for Country {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0
-            .iter()
-            .try_for_each(|&octet| write!(f, "{}", char::from(octet)))
+        self.0.iter().try_for_each(|&octet| write!(f, "{}", char::from(octet)))
     }
 }
 
@@ -93,10 +91,7 @@ impl Subdivision {
         for (to, from) in padded.iter_mut().zip(code.bytes()) {
             *to = from.to_ascii_uppercase();
         }
-        valid.then_some(Self {
-            country,
-            code: padded,
-        })
+        valid.then_some(Self { country, code: padded })
     }
 }
 
@@ -104,9 +99,7 @@ impl fmt::Display for Subdivision {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}-", self.country)?;
         let letters = self.code.iter().filter(|&&octet| octet != 0);
-        letters
-            .into_iter()
-            .try_for_each(|&octet| write!(f, "{}", char::from(octet)))
+        letters.into_iter().try_for_each(|&octet| write!(f, "{}", char::from(octet)))
     }
 }
 
@@ -132,10 +125,7 @@ impl Coordinates {
 
     /// Latitude and longitude in degrees.
     pub fn to_degrees(self) -> [f64; 2] {
-        [
-            f64::from(self.latitude_micros) / 1e6,
-            f64::from(self.longitude_micros) / 1e6,
-        ]
+        [f64::from(self.latitude_micros) / 1e6, f64::from(self.longitude_micros) / 1e6]
     }
 }
 
@@ -152,11 +142,8 @@ impl AvailabilityZones {
         if let Some(&id) = self.by_name.get(name) {
             return Some(id);
         }
-        let id = AvailabilityZoneId(
-            u16::try_from(self.names.len())
-                .ok()
-                .filter(|&id| id < u16::MAX)?,
-        );
+        let id =
+            AvailabilityZoneId(u16::try_from(self.names.len()).ok().filter(|&id| id < u16::MAX)?);
         self.names.push(name.to_owned());
         self.by_name.insert(name.to_owned(), id);
         Some(id)

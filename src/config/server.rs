@@ -1,0 +1,171 @@
+//! `meridian.toml`: the server's own settings. Every field has a default, and so has the file.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use crate::config::reader::{File, Place, Table, Value};
+use crate::config::report::{Report, Source};
+
+/// The port that is listened on by default: no privilege is needed for it.
+pub const DEFAULT_PORT: u16 = 5300;
+/// How long `serve` waits for first probe results by default (health.md).
+pub const DEFAULT_STARTUP_WAIT: Duration = Duration::from_secs(5);
+/// How old a measured round-trip time may be by default (steering.md).
+pub const DEFAULT_RTT_MAX_AGE: Duration = Duration::from_secs(600);
+/// The most worker threads that can be asked for.
+pub const MAX_WORKERS: u64 = 1024;
+
+/// The server's settings.
+#[derive(Clone, Debug)]
+pub struct Server {
+    /// Where DNS is answered over UDP and TCP.
+    pub listen: Vec<SocketAddr>,
+    /// True if `listen` is the default: an address of it that the machine lacks is then passed over.
+    pub listen_is_default: bool,
+    /// The folder of the zone files.
+    pub zones: PathBuf,
+    /// The folder of the location data.
+    pub geo: PathBuf,
+    /// The folder of what must outlast a restart.
+    pub state: PathBuf,
+    /// Threads that answer; 0 for one per core.
+    pub workers: usize,
+    /// The point of presence of this node.
+    pub pop: Option<String>,
+    /// The name of the region of this node, and where it stands.
+    pub region: Option<(String, Place)>,
+    /// How long to wait for first probe results before answering.
+    pub startup_wait: Duration,
+    /// The log filter, as `tracing` directives.
+    pub log: Option<String>,
+    /// The source addresses of probes.
+    pub probe_source: Vec<IpAddr>,
+    /// How old a measured round-trip time may be.
+    pub rtt_max_age: Duration,
+    /// Whether monitors may run programs.
+    pub allow_exec: bool,
+    /// Whether addresses that the machine does not have (yet) may be listened on.
+    pub freebind: bool,
+}
+
+impl Default for Server {
+    fn default() -> Self {
+        Self {
+            listen: vec![
+                SocketAddr::from((Ipv4Addr::LOCALHOST, DEFAULT_PORT)),
+                SocketAddr::from((Ipv6Addr::LOCALHOST, DEFAULT_PORT)),
+            ],
+            listen_is_default: true,
+            zones: PathBuf::from("zones"),
+            geo: PathBuf::from("geo"),
+            state: PathBuf::from("state"),
+            workers: 0,
+            pop: None,
+            region: None,
+            startup_wait: DEFAULT_STARTUP_WAIT,
+            log: None,
+            probe_source: Vec::new(),
+            rtt_max_age: DEFAULT_RTT_MAX_AGE,
+            allow_exec: false,
+            freebind: false,
+        }
+    }
+}
+
+impl Server {
+    /// Reads `meridian.toml`; paths in it are relative to the file. Mistakes are reported and the
+    /// default stands in.
+    pub fn parse(source: &Source, report: &Report) -> Self {
+        let mut server = Self::default();
+        let folder = source.path().parent().unwrap_or(Path::new("")).to_owned();
+        for path in [&mut server.zones, &mut server.geo, &mut server.state] {
+            *path = folder.join(&*path);
+        }
+        let document = File::parse(source, report);
+        let root = document.root();
+        root.not_offered(&["tls", "admin", "cluster"]);
+        if let Some(table) = root.optional("server").and_then(|value| value.table("a table")) {
+            server.read(table, &folder);
+        }
+        root.finish();
+        server
+    }
+
+    fn read(&mut self, table: Table<'_, '_>, folder: &Path) {
+        if let Some(value) = table.optional("listen") {
+            self.listen = value.one_or_list().iter().filter_map(listen_address).collect();
+            self.listen_is_default = false;
+            if value.is_list() && value.list("a list").is_some_and(|list| list.is_empty()) {
+                value.error("nothing is listened on", "give at least one \"address:port\"");
+            }
+        }
+        let path =
+            |key| table.optional(key).and_then(|value| Some(folder.join(value.string("a path")?)));
+        if let Some(zones) = path("zones") {
+            self.zones = zones;
+        }
+        if let Some(geo) = path("geo") {
+            self.geo = geo;
+        }
+        if let Some(state) = path("state") {
+            self.state = state;
+        }
+        let workers = table.optional("workers");
+        if let Some(workers) =
+            workers.and_then(|v| v.integer(0..=MAX_WORKERS, "a number of threads"))
+        {
+            self.workers = usize::try_from(workers).unwrap_or(0);
+        }
+        if let Some(identity) = table.optional("identity").and_then(|value| value.table("a table"))
+        {
+            self.pop = identity.optional("pop").and_then(|v| v.string("a name")).map(str::to_owned);
+            self.region = identity.optional("region").and_then(|value| {
+                Some((value.string("a region's name")?.to_owned(), value.place()))
+            });
+            identity.not_offered(&["nsid"]);
+            identity.finish();
+        }
+        let duration = |key, low, high| {
+            let range = Duration::from_secs(low)..=Duration::from_secs(high);
+            table.optional(key).and_then(|value| value.duration(range))
+        };
+        if let Some(wait) = duration("startup_wait", 0, 600) {
+            self.startup_wait = wait;
+        }
+        if let Some(age) = duration("rtt_max_age", 1, 86_400) {
+            self.rtt_max_age = age;
+        }
+        if let Some(value) = table.optional("log") {
+            self.log = value.string("a log filter").and_then(|text| {
+                let valid = text.parse::<tracing_subscriber::filter::Targets>().is_ok();
+                if !valid {
+                    let help =
+                        "give a level (error, warn, info, debug, trace) or target=level pairs";
+                    value.error(format!("{text:?} is not a log filter"), help);
+                }
+                valid.then(|| text.to_owned())
+            });
+        }
+        if let Some(value) = table.optional("probe_source") {
+            self.probe_source = value.one_or_list().iter().filter_map(Value::address).collect();
+        }
+        let flag = |key| table.optional(key).and_then(|value| value.boolean()).unwrap_or(false);
+        self.allow_exec = flag("allow_exec");
+        self.freebind = flag("freebind");
+        table.not_offered(&["watch", "reload_guard"]);
+        table.finish();
+    }
+}
+
+fn listen_address(value: &Value<'_, '_>) -> Option<SocketAddr> {
+    let text = value.string("an address and a port")?;
+    let address = text.parse().ok();
+    if address.is_none() {
+        value.error(
+            format!("{text:?} is not an address and a port"),
+            "write \"127.0.0.1:5300\", or \"[::1]:5300\" for IPv6",
+        );
+    }
+    address
+}

@@ -1,0 +1,155 @@
+//! Which origins are healthy and eligible, and whether their pool is available (steering.md,
+//! "Availability"). The first step that health enters; what follows reads only its result.
+
+use std::collections::HashMap;
+
+use crate::steer::pool::{Origin, OriginAddress, OriginIndex, Pool, PoolId, ProbeId};
+
+/// What is known of an address or an origin.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum HealthState {
+    /// The probes succeed, or nothing is probed.
+    Healthy,
+    /// The probes fail.
+    Unhealthy,
+    /// No probe result yet.
+    Unknown,
+}
+
+/// The health of everything at one moment: what the probes say, and what an operator forced.
+#[derive(Clone, Debug, Default)]
+pub struct Health {
+    probes: Vec<HealthState>,
+    forced: HashMap<(PoolId, OriginIndex), bool>,
+}
+
+impl Health {
+    /// Every probe in the same state, nothing forced.
+    pub fn uniform(probes: usize, state: HealthState) -> Self {
+        Self { probes: vec![state; probes], forced: HashMap::new() }
+    }
+
+    /// Sets what a probe says.
+    pub fn set_probe(&mut self, probe: ProbeId, state: HealthState) {
+        if let Some(slot) = self.probes.get_mut(probe.0 as usize) {
+            *slot = state;
+        }
+    }
+
+    /// Forces an origin up (true) or down; a forced state replaces the probes' result (health.md).
+    pub fn force(&mut self, pool: PoolId, origin: OriginIndex, up: bool) {
+        self.forced.insert((pool, origin), up);
+    }
+
+    /// The state of one address of an origin.
+    pub fn of_address(
+        &self,
+        pool: PoolId,
+        origin: OriginIndex,
+        address: &OriginAddress,
+    ) -> HealthState {
+        if !self.forced.is_empty()
+            && let Some(&up) = self.forced.get(&(pool, origin))
+        {
+            return if up { HealthState::Healthy } else { HealthState::Unhealthy };
+        }
+        match address.probe {
+            None => HealthState::Healthy,
+            Some(probe) => {
+                self.probes.get(probe.0 as usize).copied().unwrap_or(HealthState::Unknown)
+            }
+        }
+    }
+
+    /// The state of an origin: healthy if any of its addresses is (steering.md), else unknown if
+    /// any is.
+    fn of_origin(&self, pool: PoolId, index: OriginIndex, origin: &Origin) -> HealthState {
+        let mut state = HealthState::Unhealthy;
+        for address in &origin.addresses {
+            match self.of_address(pool, index, address) {
+                HealthState::Healthy => return HealthState::Healthy,
+                HealthState::Unknown => state = HealthState::Unknown,
+                HealthState::Unhealthy => {}
+            }
+        }
+        state
+    }
+}
+
+/// What the health of a pool's origins means.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Assessment {
+    /// The state of each origin, in the pool's order.
+    pub states: Vec<HealthState>,
+    /// Whether each origin may be answered, in the pool's order.
+    pub eligible: Vec<bool>,
+    /// How many enabled origins count as healthy toward `minimum_origins`.
+    pub counted: usize,
+    /// Why the pool is or is not available.
+    pub availability: Availability,
+}
+
+/// Whether a pool can be answered, and if not, why.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Availability {
+    /// Healthy, with at least one eligible origin.
+    Available,
+    /// Disabled in the configuration.
+    Disabled,
+    /// Fewer enabled origins are healthy than `minimum_origins`.
+    TooFewHealthy,
+    /// Healthy, but every healthy origin has weight 0.
+    NothingEligible,
+}
+
+impl Assessment {
+    /// True if the pool is *available*: healthy and with at least one eligible origin.
+    pub fn is_available(&self) -> bool {
+        self.availability == Availability::Available
+    }
+
+    /// True if the origin may be answered.
+    pub fn is_eligible(&self, index: OriginIndex) -> bool {
+        self.eligible.get(usize::from(index.0)).copied().unwrap_or(false)
+    }
+
+    /// The state of an origin.
+    pub fn state(&self, index: OriginIndex) -> HealthState {
+        self.states.get(usize::from(index.0)).copied().unwrap_or(HealthState::Unknown)
+    }
+}
+
+/// Assesses a pool.
+///
+/// An origin is *eligible* when it is enabled, has weight > 0 and is healthy; unknown origins count
+/// toward `minimum_origins`, and are eligible only where no enabled origin of weight > 0 of the pool
+/// is known to be healthy.
+pub fn assess(id: PoolId, pool: &Pool, health: &Health) -> Assessment {
+    let states: Vec<_> =
+        pool.indexed().map(|(index, origin)| health.of_origin(id, index, origin)).collect();
+    let with_state = || pool.origins.iter().zip(&states);
+    let known_healthy = with_state()
+        .any(|(origin, &state)| origin.is_configured() && state == HealthState::Healthy);
+    let is_eligible = |(origin, &state): (&Origin, &HealthState)| {
+        origin.is_configured()
+            && match state {
+                HealthState::Healthy => true,
+                HealthState::Unknown => !known_healthy,
+                HealthState::Unhealthy => false,
+            }
+    };
+    let eligible: Vec<bool> = with_state().map(is_eligible).collect();
+    let counted = with_state()
+        .filter(|&(origin, &state)| origin.enabled && state != HealthState::Unhealthy)
+        .count();
+    let availability = if !pool.enabled {
+        Availability::Disabled
+    } else if counted < pool.minimum_origins {
+        Availability::TooFewHealthy
+    } else if eligible.contains(&true) {
+        Availability::Available
+    } else {
+        Availability::NothingEligible
+    };
+    Assessment { states, eligible, counted, availability }
+}

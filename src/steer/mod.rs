@@ -1,0 +1,237 @@
+//! Steering: from a load balancer and a client's place to the origins of an answer, in the order of
+//! the specification.
+//!
+//! ```text
+//! load balancer, place ─► candidates::matching ─► first available pool, or the fallback pool
+//!     ─► plan (availability ─► eligible ─► zonal, worked out when health changes)
+//!     ─► choose (the n-th answer) ─► Pick
+//! ```
+//!
+//! Everything here is a pure function: no clock, no I/O, no lock, and on the query path no
+//! allocation. The sequence number is the caller's ([`Sequences`]).
+
+pub mod availability;
+pub mod candidates;
+pub mod choose;
+pub mod eligible;
+pub mod load_balancer;
+pub mod plan;
+pub mod pool;
+pub mod rtt;
+pub mod zonal;
+
+use arrayvec::ArrayVec;
+
+use crate::locate::place::{Place, RegionId};
+use crate::rr::Rdata;
+use crate::steer::choose::{mix, scale};
+use crate::steer::eligible::Source;
+use crate::steer::load_balancer::{Answers, LoadBalancer, MAX_ANSWERS, Rule};
+use crate::steer::plan::{FamilySet, Plan};
+use crate::steer::pool::{Family, Pool, PoolId};
+
+/// Where the numbers of consecutive answers come from.
+pub trait Sequences {
+    /// The number of this answer among those from the set with this `fingerprint` in this `slot`,
+    /// from 0; it starts again when the fingerprint changes.
+    fn next(&self, slot: u32, fingerprint: u32) -> u32;
+}
+
+/// Every answer is the first: what `explain` shows.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct FirstOnly;
+
+impl Sequences for FirstOnly {
+    fn next(&self, _slot: u32, _fingerprint: u32) -> u32 {
+        0
+    }
+}
+
+/// What a decision reads besides the load balancer and the client.
+#[derive(Clone, Copy, Debug)]
+pub struct Steering<'s> {
+    /// All pools, by [`PoolId`].
+    pub pools: &'s [Pool],
+    /// What their health means at the moment.
+    pub plan: &'s Plan,
+    /// Each region's parent.
+    pub parents: &'s [Option<RegionId>],
+}
+
+/// The pool that answers a client, and why.
+#[derive(Clone, Copy, Debug)]
+pub struct Decision<'s> {
+    /// The candidate list that the client matched.
+    pub rule: &'s Rule,
+    /// What came of it.
+    pub outcome: Outcome,
+}
+
+/// What came of the candidates.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// The first available candidate.
+    Available(PoolId),
+    /// No candidate is available: the fallback pool, whatever its health.
+    Fallback(PoolId),
+    /// No candidate is available, and the fallback pool has nothing to answer.
+    Nothing(NoAnswer),
+}
+
+/// Why a steered name has no answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum NoAnswer {
+    /// The fallback pool is disabled.
+    FallbackDisabled,
+    /// Everything in the fallback pool is unhealthy, and it drops its traffic then.
+    FallbackDropped,
+    /// The fallback pool has no configured primary and no healthy failover.
+    FallbackEmpty,
+}
+
+/// The origins of one answer, in order.
+#[derive(Clone, Debug)]
+pub struct Pick<'s> {
+    set: &'s FamilySet,
+    order: Order<'s>,
+}
+
+/// How the members of a pick follow one another.
+#[derive(Clone, Debug)]
+enum Order<'s> {
+    /// Positions in the set.
+    Drawn(ArrayVec<u16, { MAX_ANSWERS as usize }>),
+    /// All of `lead` from `start` on and round, then the rest of the set likewise.
+    Rotated { lead: &'s FamilySet, rest: &'s FamilySet, start: u16 },
+}
+
+/// Chooses the pool for a client: the first available candidate, else the fallback pool.
+#[inline]
+pub fn decide<'s>(
+    steering: &Steering<'s>,
+    balancer: &'s LoadBalancer,
+    place: &Place,
+) -> Decision<'s> {
+    let rule = candidates::matching(&balancer.rules, place, steering.parents);
+    let available = |&&pool: &&PoolId| steering.plan.pool(pool).is_some_and(|plan| plan.available);
+    let outcome = match rule.candidates.iter().find(available) {
+        Some(&pool) => Outcome::Available(pool),
+        None => fallback(steering, balancer),
+    };
+    Decision { rule, outcome }
+}
+
+/// The fallback pool, unless it is disabled or its original eligible set is empty.
+fn fallback(steering: &Steering<'_>, balancer: &LoadBalancer) -> Outcome {
+    let pool = balancer.fallback_pool;
+    let Some(plan) = steering.plan.pool(pool).filter(|plan| plan.enabled) else {
+        return Outcome::Nothing(NoAnswer::FallbackDisabled);
+    };
+    match plan.source {
+        Source::Dropped => Outcome::Nothing(NoAnswer::FallbackDropped),
+        Source::None => Outcome::Nothing(NoAnswer::FallbackEmpty),
+        Source::HealthyPrimaries | Source::HealthyFailovers | Source::LastResort => {
+            Outcome::Fallback(pool)
+        }
+    }
+}
+
+/// Chooses the origins of an answer from a pool; none if no usable origin has an address of the
+/// family.
+#[inline]
+pub fn pick<'s>(
+    steering: &Steering<'s>,
+    balancer: &LoadBalancer,
+    pool: PoolId,
+    place: &Place,
+    family: Family,
+    sequences: &impl Sequences,
+) -> Option<Pick<'s>> {
+    let plan = steering.plan.pool(pool)?;
+    let region = steering.pools.get(pool.0 as usize)?.region;
+    // Zones count for clients of exactly the pool's region (zonal-affinity.md, rule 2).
+    let zone = if region.is_some() && region == place.region { place.zone } else { None };
+    let family_plan = plan.for_zone(zone).families.get(family.index())?;
+    let set: &'s FamilySet = &family_plan.set;
+    if set.is_empty() {
+        return None;
+    }
+    let first_slot = balancer.first_slot(pool)?;
+    let order = match balancer.answers {
+        Answers::Count(count) => {
+            let n = sequences.next(first_slot + family_plan.slot, set.fingerprint);
+            Order::Drawn(draw(set, n, count))
+        }
+        Answers::All => {
+            let lead: &'s FamilySet = &family_plan.lead;
+            let n = sequences.next(first_slot + family_plan.lead_slot, lead.fingerprint);
+            Order::Rotated { lead, rest: &family_plan.rest, start: lead.chooser.choose(n)? }
+        }
+    };
+    Some(Pick { set, order })
+}
+
+/// The chosen member, then others weighted without replacement.
+#[inline]
+fn draw(set: &FamilySet, n: u32, count: u8) -> ArrayVec<u16, { MAX_ANSWERS as usize }> {
+    let mut drawn = ArrayVec::new();
+    let Some(first) = set.chooser.choose(n) else {
+        return drawn;
+    };
+    drawn.push(first);
+    let weight_of = |position: u16| {
+        set.members.get(usize::from(position)).map_or(0, |member| u64::from(member.weight))
+    };
+    let mut left = set.total_weight - weight_of(first);
+    let wanted = usize::from(count).min(set.members.len()).min(drawn.capacity());
+    while drawn.len() < wanted && left > 0 {
+        let mut point = scale(mix(n, drawn.len() as u64), left);
+        let next = (0u16..).zip(&set.members).find(|(position, member)| {
+            if drawn.contains(position) {
+                return false;
+            }
+            let weight = u64::from(member.weight);
+            if point < weight {
+                return true;
+            }
+            point -= weight;
+            false
+        });
+        let Some((position, member)) = next else {
+            break;
+        };
+        left -= u64::from(member.weight);
+        drawn.push(position);
+    }
+    drawn
+}
+
+impl<'s> Pick<'s> {
+    /// The RDATA of the answer's records, in order.
+    pub fn rdata(&self) -> impl Iterator<Item = &'s Rdata> + '_ {
+        self.members().flat_map(|member| member.rdata.iter())
+    }
+
+    /// The members of the answer, in order.
+    pub fn members(&self) -> impl Iterator<Item = &'s plan::Member> + '_ {
+        let set: &'s FamilySet = self.set;
+        let (drawn, all): (&[u16], _) = match &self.order {
+            Order::Drawn(drawn) => (drawn, None),
+            Order::Rotated { lead, rest, start } => {
+                (&[], Some((*lead, *rest, usize::from(*start))))
+            }
+        };
+        let drawn = drawn.iter().filter_map(|&position| set.members.get(usize::from(position)));
+        let all = all.into_iter().flat_map(|(lead, rest, start)| {
+            rotated(&lead.members, start).chain(rotated(&rest.members, start))
+        });
+        drawn.chain(all)
+    }
+}
+
+/// The members from `start` on, and round.
+fn rotated(members: &[plan::Member], start: usize) -> impl Iterator<Item = &plan::Member> {
+    let start = if members.is_empty() { 0 } else { start % members.len() };
+    let (before, from) = members.split_at(start);
+    from.iter().chain(before)
+}

@@ -1,0 +1,259 @@
+//! What the health of the moment means for every pool, worked out once per change of health, so
+//! that a query only looks it up.
+//!
+//! For each pool: is it available; its original eligible set; and for each availability zone the
+//! modified eligible set, each split by address family and with its weighted choice prepared. The
+//! functions that work it out are those that `explain` shows.
+
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::sync::Arc;
+
+use crate::locate::place::AvailabilityZoneId;
+use crate::rr::Rdata;
+use crate::steer::availability::{Health, HealthState, assess};
+use crate::steer::choose::Chooser;
+use crate::steer::eligible::{Original, Source, original_eligible};
+use crate::steer::pool::{Family, OriginAddress, OriginIndex, Pool, PoolId, ZonalAffinity};
+use crate::steer::zonal::modify;
+
+/// The plan of every pool, by [`PoolId`].
+#[derive(Debug, Default)]
+pub struct Plan {
+    pools: Vec<PoolPlan>,
+}
+
+/// What a pool answers at the moment.
+#[derive(Debug)]
+pub struct PoolPlan {
+    /// True if it can be chosen as a candidate.
+    pub available: bool,
+    /// True if it is enabled.
+    pub enabled: bool,
+    /// Where the original eligible set came from.
+    pub source: Source,
+    /// The choice for clients without a zonal match.
+    pub regional: ZonePlan,
+    /// The choice for clients in the pool's region, by their zone, sorted; zones without an origin
+    /// of the pool are not here: they have no match and no members to put first.
+    pub zones: Vec<(AvailabilityZoneId, ZonePlan)>,
+}
+
+/// The choice for the clients of one zone (or of none), by family.
+#[derive(Debug)]
+pub struct ZonePlan {
+    /// By [`Family::index`].
+    pub families: [FamilyPlan; 2],
+}
+
+/// The choice for one family.
+#[derive(Clone, Debug)]
+pub struct FamilyPlan {
+    /// The modified eligible set, as far as it has usable addresses of the family.
+    pub set: Arc<FamilySet>,
+    /// The members of `set` in the client's zone, which lead an answer with all of them; the whole
+    /// set where there are none.
+    pub lead: Arc<FamilySet>,
+    /// The members of `set` that are not in `lead`.
+    pub rest: Arc<FamilySet>,
+    /// Which of the pool's sequence slots counts the answers from `set`.
+    pub slot: u32,
+    /// Which counts them when `lead` leads.
+    pub lead_slot: u32,
+}
+
+/// Origins that can be answered, with their records.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct FamilySet {
+    /// The members, in the pool's order.
+    pub members: Vec<Member>,
+    /// The sum of the members' weights in millionths.
+    pub total_weight: u64,
+    /// Which member the n-th answer carries.
+    pub chooser: Chooser,
+    /// Tells this set from others: a sequence starts again when it changes.
+    pub fingerprint: u32,
+}
+
+/// A member of a set.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Member {
+    /// The origin.
+    pub origin: OriginIndex,
+    /// Its weight in millionths, above 0.
+    pub weight: u32,
+    /// Its usable addresses of the family as RDATA, at least one.
+    pub rdata: Vec<Rdata>,
+}
+
+impl FamilySet {
+    fn new(members: Vec<Member>) -> Self {
+        let weights: Vec<u32> = members.iter().map(|member| member.weight).collect();
+        let mut hasher = DefaultHasher::new();
+        for member in &members {
+            (member.origin, member.weight).hash(&mut hasher);
+        }
+        // Half of a hash; two sets of one slot that follow each other will hardly share it.
+        #[allow(clippy::cast_possible_truncation, reason = "any 32 bits of the hash will do")]
+        let fingerprint = hasher.finish() as u32;
+        Self {
+            total_weight: weights.iter().copied().map(u64::from).sum(),
+            chooser: Chooser::new(&weights),
+            members,
+            fingerprint,
+        }
+    }
+
+    /// True if nothing can be answered from it.
+    pub fn is_empty(&self) -> bool {
+        self.members.is_empty()
+    }
+}
+
+/// How many sequence slots a pool takes in each load balancer that names it: the original set and,
+/// for each zone, the modified set and its leading part; each by family.
+pub fn slot_count(pool: &Pool) -> u32 {
+    let zones = u32::try_from(pool.zones().len()).unwrap_or(u32::MAX);
+    zones.saturating_mul(2).saturating_add(1).saturating_mul(2)
+}
+
+impl Plan {
+    /// Works out the plan of all pools.
+    pub fn new(pools: &[Pool], health: &Health) -> Self {
+        let ids = (0u32..).map(PoolId);
+        Self { pools: ids.zip(pools).map(|(id, pool)| PoolPlan::new(id, pool, health)).collect() }
+    }
+
+    /// The plan of a pool.
+    pub fn pool(&self, id: PoolId) -> Option<&PoolPlan> {
+        self.pools.get(id.0 as usize)
+    }
+}
+
+impl PoolPlan {
+    /// Works out the plan of one pool.
+    pub fn new(id: PoolId, pool: &Pool, health: &Health) -> Self {
+        let assessment = assess(id, pool, health);
+        let original = original_eligible(pool, &assessment);
+        let builder = SetBuilder { id, pool, health, original: &original };
+        let regional = builder.zone_plan(None, 0, None);
+        let zones = pool
+            .zones()
+            .into_iter()
+            .zip(1u32..)
+            .map(|(zone, number)| (zone, builder.zone_plan(Some(zone), number, Some(&regional))))
+            .collect();
+        Self {
+            available: assessment.is_available(),
+            enabled: pool.enabled,
+            source: original.source,
+            regional,
+            zones,
+        }
+    }
+
+    /// The choice for a client of the pool's own region in `zone`, else the regional one.
+    #[inline]
+    pub fn for_zone(&self, zone: Option<AvailabilityZoneId>) -> &ZonePlan {
+        zone.and_then(|zone| {
+            let index = self.zones.binary_search_by_key(&zone, |&(zone, _)| zone).ok()?;
+            self.zones.get(index)
+        })
+        .map_or(&self.regional, |(_, plan)| plan)
+    }
+}
+
+/// Builds the sets of one pool.
+struct SetBuilder<'a> {
+    id: PoolId,
+    pool: &'a Pool,
+    health: &'a Health,
+    original: &'a Original,
+}
+
+impl SetBuilder<'_> {
+    /// The choice for a zone (the pool's `number`th, from 1) or for clients without one (0).
+    fn zone_plan(
+        &self,
+        zone: Option<AvailabilityZoneId>,
+        number: u32,
+        regional: Option<&ZonePlan>,
+    ) -> ZonePlan {
+        let region = zone.and(self.pool.region);
+        let zonal = modify(self.pool, self.original, region, zone);
+        let any_health = self.original.is_last_resort() || zonal.stays_unhealthy;
+        let families = Family::ALL.map(|family| {
+            let mut members = self.members(&zonal.modified, family, any_health);
+            let may_spill =
+                matches!(self.pool.zonal_affinity, ZonalAffinity::SpillCrossZone { .. });
+            if members.is_empty() && may_spill {
+                // "If there is none and the mode may spill, among those of A."
+                members =
+                    self.members(&self.original.members, family, self.original.is_last_resort());
+            }
+            let set = Arc::new(FamilySet::new(members));
+            let family_slot = u32::try_from(family.index()).unwrap_or(0);
+            let slot = |kind: u32| kind * 2 + family_slot;
+            // A zone whose set is the regional one shares its sequence: it is the same eligible set.
+            let shared = regional
+                .and_then(|plan| plan.families.get(family.index()))
+                .filter(|plan| plan.set.members == set.members);
+            let (set, number_of_set) = match shared {
+                Some(plan) => (plan.set.clone(), 0),
+                None => (set, if number == 0 { 0 } else { number * 2 - 1 }),
+            };
+            let in_zone = |member: &&Member| {
+                zone.is_some()
+                    && self.pool.origin(member.origin).is_some_and(|origin| origin.zone == zone)
+            };
+            let (leading, others): (Vec<Member>, Vec<Member>) =
+                set.members.iter().cloned().partition(|member| in_zone(&member));
+            let (lead, rest, number_of_lead) = if leading.is_empty() || others.is_empty() {
+                (set.clone(), Arc::default(), number_of_set)
+            } else {
+                (Arc::new(FamilySet::new(leading)), Arc::new(FamilySet::new(others)), number * 2)
+            };
+            let (slot, lead_slot) = (slot(number_of_set), slot(number_of_lead));
+            FamilyPlan { set, lead, rest, slot, lead_slot }
+        });
+        ZonePlan { families }
+    }
+
+    /// The members of a set that can be answered in a family: with a healthy address of it, or with
+    /// any where health does not count.
+    fn members(&self, set: &[OriginIndex], family: Family, any_health: bool) -> Vec<Member> {
+        let mut members = Vec::new();
+        for &index in set {
+            let Some(origin) = self.pool.origin(index) else {
+                continue;
+            };
+            let of_family = || origin.addresses.iter().filter(|a| family.holds(a.ip));
+            let state = |address: &OriginAddress| self.health.of_address(self.id, index, address);
+            // An origin that is eligible though unknown is answered by its unknown addresses.
+            let healthy = of_family().any(|address| state(address) == HealthState::Healthy);
+            let known_healthy =
+                origin.addresses.iter().any(|address| state(address) == HealthState::Healthy);
+            let usable = |address: &&OriginAddress| {
+                any_health
+                    || match state(address) {
+                        HealthState::Healthy => true,
+                        HealthState::Unknown => !healthy && !known_healthy,
+                        HealthState::Unhealthy => false,
+                    }
+            };
+            let rdata: Vec<Rdata> =
+                of_family().filter(usable).map(|address| address_rdata(address.ip)).collect();
+            if !rdata.is_empty() {
+                members.push(Member { origin: index, weight: origin.weight.micros(), rdata });
+            }
+        }
+        members
+    }
+}
+
+/// The RDATA of an A or AAAA record.
+fn address_rdata(ip: std::net::IpAddr) -> Rdata {
+    match ip {
+        std::net::IpAddr::V4(ip) => Rdata::from(ip.octets().as_slice()),
+        std::net::IpAddr::V6(ip) => Rdata::from(ip.octets().as_slice()),
+    }
+}

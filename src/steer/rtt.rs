@@ -1,0 +1,130 @@
+//! The order of pools by round-trip time (steering.md, "RTT tolerance").
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use crate::locate::place::RegionId;
+use crate::steer::candidates::ancestors;
+use crate::steer::load_balancer::RttTolerance;
+use crate::steer::pool::PoolId;
+
+/// The published round-trip times, by where the client is.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RttTable {
+    /// By client region.
+    pub regions: HashMap<RegionId, Row>,
+    /// By the pop of the answering node.
+    pub pops: HashMap<String, Row>,
+}
+
+/// The round-trip times to each pool that has one, from one place.
+pub type Row = HashMap<PoolId, Duration>;
+
+impl RttTable {
+    /// The row for a client: its region's or its nearest ancestor's that has one, else the pop's.
+    /// Also says which it was, as `explain` names it.
+    pub fn row_for(
+        &self,
+        region: Option<RegionId>,
+        parents: &[Option<RegionId>],
+        pop: Option<&str>,
+    ) -> Option<(RttKey, &Row)> {
+        region
+            .and_then(|region| {
+                ancestors(region, parents)
+                    .find_map(|region| Some((RttKey::Region(region), self.regions.get(&region)?)))
+            })
+            .or_else(|| Some((RttKey::Pop, self.pops.get(pop?)?)))
+    }
+}
+
+/// Which row of the table a client was found in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RttKey {
+    /// The row of a region.
+    Region(RegionId),
+    /// The row of this node's pop.
+    Pop,
+}
+
+/// Reorders `pools` by round-trip time, ascending. A pool without a figure keeps its position; the
+/// others are placed among the remaining positions: take the lowest time among those still to be
+/// placed; of all within the tolerance of it (inclusive), the first in configured order comes next.
+pub fn order(pools: &[PoolId], row: Option<&Row>, tolerance: RttTolerance) -> Vec<PoolId> {
+    let figure = |pool: &PoolId| row.and_then(|row| row.get(pool)).copied();
+    let mut waiting: Vec<(PoolId, Duration)> =
+        pools.iter().filter_map(|pool| Some((*pool, figure(pool)?))).collect();
+    let mut sorted = Vec::with_capacity(waiting.len());
+    while let Some(lowest) = waiting.iter().map(|&(_, time)| time).min() {
+        let limit = lowest + margin(lowest, tolerance);
+        let Some(next) = waiting.iter().position(|&(_, time)| time <= limit) else {
+            break;
+        };
+        sorted.push(waiting.remove(next).0);
+    }
+    let mut sorted = sorted.into_iter();
+    pools
+        .iter()
+        .map(|pool| if figure(pool).is_some() { sorted.next().unwrap_or(*pool) } else { *pool })
+        .collect()
+}
+
+/// The larger of the absolute and the relative tolerance, exactly, in nanoseconds.
+fn margin(lowest: Duration, tolerance: RttTolerance) -> Duration {
+    let relative = lowest.as_nanos() * u128::from(tolerance.relative_micros) / 1_000_000;
+    tolerance.absolute.max(Duration::from_nanos(u64::try_from(relative).unwrap_or(u64::MAX)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn ordered(figures: &[Option<u64>]) -> Vec<u32> {
+        let pools: Vec<_> = (0u32..).take(figures.len()).map(PoolId).collect();
+        let row = pools
+            .iter()
+            .zip(figures)
+            .filter_map(|(&pool, figure)| Some((pool, Duration::from_millis((*figure)?))))
+            .collect();
+        order(&pools, Some(&row), RttTolerance::default()).iter().map(|pool| pool.0).collect()
+    }
+
+    #[test]
+    fn lowest_first_and_within_tolerance_the_configured_order() {
+        assert_eq!(ordered(&[Some(80), Some(50), Some(20)]), [2, 1, 0]);
+        assert_eq!(ordered(&[Some(25), Some(20), Some(90)]), [0, 1, 2]);
+        assert_eq!(ordered(&[Some(26), Some(20), Some(90)]), [1, 0, 2]);
+        assert_eq!(ordered(&[Some(110), Some(100), Some(111)]), [0, 1, 2]);
+    }
+
+    #[test]
+    fn tolerance_is_taken_from_the_lowest_left_not_from_neighbours() {
+        // 20, 25, 30: 25 is near 20, 30 is not; after 20 is gone 30 is near 25.
+        assert_eq!(ordered(&[Some(30), Some(25), Some(20)]), [1, 2, 0]);
+    }
+
+    #[test]
+    fn pools_without_a_figure_keep_their_position() {
+        assert_eq!(ordered(&[Some(80), None, Some(20)]), [2, 1, 0]);
+        assert_eq!(ordered(&[None, None, Some(1)]), [0, 1, 2]);
+        assert_eq!(ordered(&[None, None, None]), [0, 1, 2]);
+    }
+
+    proptest! {
+        #[test]
+        fn the_order_is_a_permutation_and_depends_on_the_figures_alone(
+            figures in proptest::collection::vec(proptest::option::of(1u64..500), 0..12),
+        ) {
+            let order = ordered(&figures);
+            let mut sorted = order.clone();
+            sorted.sort_unstable();
+            prop_assert_eq!(sorted, (0..u32::try_from(figures.len()).unwrap()).collect::<Vec<_>>());
+            for (position, figure) in figures.iter().enumerate() {
+                if figure.is_none() {
+                    prop_assert_eq!(order[position] as usize, position);
+                }
+            }
+        }
+    }
+}
