@@ -168,7 +168,7 @@ impl<'t, 'a> Table<'t, 'a> {
     }
 
     /// Reports every key that was not asked for, with the nearest one that exists.
-    pub fn finish(self) {
+    pub fn finish(&self) {
         let known = self.known.borrow();
         for (key, value) in self.entries() {
             if !known.contains(&key.as_str()) {

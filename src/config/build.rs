@@ -1,0 +1,347 @@
+//! From the texts of all files to one [`State`], or to all that is wrong with them. Pure: texts come
+//! in, and a master file is read through the function that is passed in.
+
+use std::collections::HashMap;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use crate::config::load_balancers::{BalancerScope, ParsedBalancer, number_slots, parse_balancer};
+use crate::config::monitors::{Monitor, parse_monitor};
+use crate::config::pools::{MonitorId, PoolScope, Probes, check_name, parse_pool};
+use crate::config::reader::{File, Place, Table, Value};
+use crate::config::report::{Report, Source};
+use crate::config::rtt::{self, PoolsByName};
+use crate::config::server::Server;
+use crate::config::zone_file::{ZoneHead, parse_head};
+use crate::locate::place::AvailabilityZones;
+use crate::locate::{Locator, LocatorInput};
+use crate::name::Name;
+use crate::rr::{RecordType, Ttl};
+use crate::state::{BalancerSource, State};
+use crate::steer::load_balancer::LoadBalancerId;
+use crate::steer::pool::{Pool, PoolId};
+use crate::steer::rtt::RttTable;
+use crate::zone::ZoneSet;
+use crate::zone::build::{ZoneParts, build as build_zone};
+use crate::zone::master::parse_master;
+use crate::zone::node::Zone;
+
+/// The name of the file of pools and monitors that all zones share.
+pub const SHARED_FILE: &str = "shared.toml";
+
+/// The texts that a state is built from.
+#[derive(Debug, Default)]
+pub struct Files {
+    /// `zones/*.toml`, in the order of their names.
+    pub zones: Vec<Source>,
+    /// `geo/regions.toml`.
+    pub regions: Option<Source>,
+    /// `geo/subnets.toml`.
+    pub subnets: Option<Source>,
+    /// `geo/rtt.toml`.
+    pub rtt: Option<Source>,
+    /// `geo/*.mmdb`.
+    pub database: Option<(PathBuf, Vec<u8>)>,
+}
+
+/// Reads a text file that a zone file names.
+pub type ReadText<'r> = &'r dyn Fn(&Path) -> io::Result<String>;
+
+/// Builds the state. Every mistake of every file is reported; none is returned if there is an error.
+pub fn build(files: &Files, server: &Server, read: ReadText<'_>, report: &Report) -> Option<State> {
+    let documents: Vec<_> = files.zones.iter().map(|source| File::parse(source, report)).collect();
+    let (shared, zones): (Vec<_>, Vec<_>) = documents
+        .iter()
+        .map(crate::config::reader::Document::root)
+        .zip(&files.zones)
+        .partition(|(_, source)| source.path().file_name().is_some_and(|name| name == SHARED_FILE));
+
+    let mut availability_zones = AvailabilityZones::default();
+    let input = LocatorInput {
+        regions: files.regions.as_ref(),
+        subnets: files.subnets.as_ref(),
+        database: files.database.as_ref().map(|(path, data)| (path.as_path(), data.as_slice())),
+    };
+    let locator = Locator::load(input, &mut availability_zones, report);
+    if let Some((region, place)) = &server.region
+        && locator.regions().find(region).is_none()
+    {
+        let help = match locator.regions().nearest(region) {
+            Some(near) => format!("did you mean {near:?}?"),
+            None => "name a region of geo/regions.toml".to_owned(),
+        };
+        place.error(report, format!("there is no region {region:?}"), help);
+    }
+
+    let mut builder = Builder {
+        server,
+        report,
+        read,
+        locator,
+        availability_zones,
+        monitors: Vec::new(),
+        probes: Probes::default(),
+        pools: Vec::new(),
+        pool_zones: Vec::new(),
+        rtt: RttTable::default(),
+        balancers: Vec::new(),
+    };
+    let mut common = Scope::default();
+    for (table, _) in &shared {
+        builder.read_shared(table, &mut common);
+    }
+    let heads: Vec<ReadZone<'_, '_, '_>> = zones
+        .iter()
+        .filter_map(|(table, source)| builder.read_head(table, source, &common))
+        .collect();
+    builder.refuse_twins(&heads);
+    let mut by_name = PoolsByName::new();
+    for (id, pool) in (0u32..).map(PoolId).zip(&builder.pools) {
+        by_name.entry(pool.name.clone()).or_default().push(id);
+    }
+    if let Some(source) = &files.rtt {
+        builder.rtt = rtt::parse(source, builder.locator.regions(), &by_name, report);
+    }
+    let zones = heads.into_iter().filter_map(|zone| builder.finish_zone(zone)).collect();
+    for (table, _) in &shared {
+        table.finish();
+    }
+    builder.finish(zones)
+}
+
+/// The names that a zone file can use.
+#[derive(Clone, Default)]
+struct Scope {
+    monitors: HashMap<String, MonitorId>,
+    pools: HashMap<String, PoolId>,
+}
+
+/// A zone file whose pools are known and whose load balancers are still to be read.
+struct ReadZone<'t, 's, 'a> {
+    table: &'t Table<'s, 'a>,
+    source: &'a Source,
+    head: ZoneHead,
+    scope: Scope,
+}
+
+struct Builder<'b> {
+    server: &'b Server,
+    report: &'b Report,
+    read: ReadText<'b>,
+    locator: Locator,
+    availability_zones: AvailabilityZones,
+    monitors: Vec<Monitor>,
+    probes: Probes,
+    pools: Vec<Pool>,
+    pool_zones: Vec<Option<Name>>,
+    rtt: RttTable,
+    balancers: Vec<ParsedBalancer>,
+}
+
+impl Builder<'_> {
+    /// Reads `shared.toml`.
+    fn read_shared(&mut self, table: &Table<'_, '_>, scope: &mut Scope) {
+        if let Some(value) = table.optional("zone") {
+            value.key_error(
+                "shared.toml has no zone",
+                "remove the key, or give the zone a file of its own",
+            );
+        }
+        self.read_monitors(table, scope);
+        self.read_pools(table, scope, None);
+    }
+
+    /// Reads all of a zone file but its load balancers, which may name pools of other files.
+    fn read_head<'t, 's, 'a>(
+        &mut self,
+        table: &'t Table<'s, 'a>,
+        source: &'a Source,
+        common: &Scope,
+    ) -> Option<ReadZone<'t, 's, 'a>> {
+        let head = parse_head(table);
+        let mut scope = common.clone();
+        self.read_monitors(table, &mut scope);
+        self.read_pools(table, &mut scope, head.as_ref().map(|head| &head.apex));
+        Some(ReadZone { table, source, head: head?, scope })
+    }
+
+    fn read_monitors(&mut self, table: &Table<'_, '_>, scope: &mut Scope) {
+        let entries = tables_of(table, "monitors", "tables [monitors.NAME]");
+        for (name, value) in entries {
+            check_name(&value, &name);
+            let id = MonitorId(u32::try_from(self.monitors.len()).unwrap_or(u32::MAX));
+            if scope.monitors.insert(name.clone(), id).is_some() {
+                let message = format!("shared.toml has a monitor {name:?} already");
+                value.key_error(message, "give one of them another name");
+            }
+            if let Some(monitor) = parse_monitor(&name, &value, self.server.allow_exec) {
+                self.monitors.push(monitor);
+            }
+        }
+    }
+
+    fn read_pools(&mut self, table: &Table<'_, '_>, scope: &mut Scope, zone: Option<&Name>) {
+        for (name, value) in tables_of(table, "pools", "tables [pools.NAME]") {
+            check_name(&value, &name);
+            let id = PoolId(u32::try_from(self.pools.len()).unwrap_or(u32::MAX));
+            if scope.pools.insert(name.clone(), id).is_some() {
+                let message = format!("shared.toml has a pool {name:?} already");
+                value.key_error(message, "give one of them another name");
+            }
+            let mut pool_scope = PoolScope {
+                regions: self.locator.regions(),
+                monitors: &scope.monitors,
+                zones: &mut self.availability_zones,
+                probes: &mut self.probes,
+            };
+            // A pool that cannot be read keeps its name, so that what names it is not wrong too.
+            let pool = parse_pool(&name, &value, &mut pool_scope).unwrap_or_else(|| empty_pool(&name));
+            self.pools.push(pool);
+            self.pool_zones.push(zone.cloned());
+        }
+    }
+
+    /// Two files for one zone.
+    fn refuse_twins(&self, zones: &[ReadZone<'_, '_, '_>]) {
+        let mut seen: HashMap<Box<[u8]>, &Place> = HashMap::new();
+        for ReadZone { head, .. } in zones {
+            if let Some(other) = seen.insert(head.apex.to_key(), &head.place) {
+                let message = format!("{} has the zone {} too", other.file.display(), head.apex);
+                head.place.error(self.report, message, "give each zone one file");
+            }
+        }
+    }
+
+    /// Reads a zone's load balancers and master file, and builds its tree.
+    fn finish_zone(&mut self, zone: ReadZone<'_, '_, '_>) -> Option<Zone> {
+        let ReadZone { table, source, head, scope } = zone;
+        let master_records = match &head.zonefile {
+            Some((path, place)) => {
+                let path = source.path().parent().unwrap_or(Path::new("")).join(path);
+                match (self.read)(&path) {
+                    Ok(text) => {
+                        let master = Source::new(path, text);
+                        parse_master(&master, &head.apex, head.ttl, self.report)
+                    }
+                    Err(error) => {
+                        let message = format!("{} cannot be read: {error}", path.display());
+                        place.error(self.report, message, "give a file's name relative to this file");
+                        Vec::new()
+                    }
+                }
+            }
+            None => Vec::new(),
+        };
+        let master_minimum = master_records
+            .iter()
+            .find(|sourced| sourced.record.record_type == RecordType::SOA)
+            .and_then(|sourced| {
+                let rdata = &sourced.record.rdata;
+                let octets = rdata.get(rdata.len().checked_sub(4)?..)?;
+                Some(u32::from_be_bytes(octets.try_into().ok()?))
+            });
+        let [_, _, _, own_minimum] = head.soa.timers;
+        let negative_ttl = Ttl::saturating(master_minimum.unwrap_or(own_minimum));
+        let steered = self.read_balancers(table, &scope, &head.apex, negative_ttl);
+        table.finish();
+        let parts = ZoneParts {
+            apex: head.apex,
+            place: head.place,
+            toml_records: head.records,
+            master_records,
+            soa: head.soa,
+            steered,
+        };
+        build_zone(parts, self.report)
+    }
+
+    fn read_balancers(
+        &mut self,
+        table: &Table<'_, '_>,
+        scope: &Scope,
+        apex: &Name,
+        negative_ttl: Ttl,
+    ) -> Vec<(Name, LoadBalancerId, Place)> {
+        let mut steered = Vec::new();
+        let mut seen: HashMap<Box<[u8]>, Place> = HashMap::new();
+        for (key, value) in tables_of(table, "load_balancers", "tables [load_balancers.\"NAME\"]") {
+            let balancer_scope = BalancerScope {
+                apex,
+                pool_names: &scope.pools,
+                pools: &self.pools,
+                regions: self.locator.regions(),
+                rtt: &self.rtt,
+                pop: self.server.pop.as_deref(),
+                negative_ttl,
+            };
+            let Some(parsed) = parse_balancer(&key, &value, &balancer_scope) else { continue };
+            let name = &parsed.balancer.name;
+            if let Some(other) = seen.insert(name.to_key(), parsed.place.clone()) {
+                let line = other.position.line;
+                let message = format!("{name} has a load balancer already, on line {line}");
+                value.key_error(message, "keep one of both");
+            }
+            // A disabled load balancer is as if it were not there.
+            if parsed.enabled {
+                let id = LoadBalancerId(u32::try_from(self.balancers.len()).unwrap_or(u32::MAX));
+                steered.push((name.clone(), id, parsed.place.clone()));
+                self.balancers.push(parsed);
+            }
+        }
+        steered
+    }
+
+    fn finish(self, zones: Vec<Zone>) -> Option<State> {
+        if self.report.has_errors() {
+            return None;
+        }
+        let regions = self.locator.regions();
+        let parents = regions.iter().map(|(region, _)| regions.parent(region)).collect();
+        let mut slot_count = 0;
+        let balancer_sources = self.balancers.iter().map(BalancerSource::from).collect();
+        let number = |parsed: ParsedBalancer| {
+            let mut balancer = parsed.balancer;
+            slot_count = number_slots(&mut balancer, &self.pools, slot_count);
+            balancer
+        };
+        let balancers = self.balancers.into_iter().map(number).collect();
+        Some(State {
+            zones: ZoneSet::new(zones),
+            parents,
+            balancers,
+            balancer_sources,
+            pools: self.pools,
+            pool_zones: self.pool_zones,
+            monitors: self.monitors,
+            probes: self.probes,
+            availability_zones: self.availability_zones,
+            locator: self.locator,
+            rtt: self.rtt,
+            pop: self.server.pop.clone(),
+            slot_count,
+        })
+    }
+}
+
+/// The entries of a table of tables, if it is there.
+fn tables_of<'t, 'a>(
+    table: &Table<'t, 'a>,
+    key: &'static str,
+    wanted: &str,
+) -> Vec<(String, Value<'t, 'a>)> {
+    let table = table.optional(key).and_then(|value| value.table(wanted));
+    table.map(|table| table.entries()).unwrap_or_default()
+}
+
+fn empty_pool(name: &str) -> Pool {
+    Pool {
+        name: name.to_owned(),
+        enabled: false,
+        region: None,
+        monitor: None,
+        minimum_origins: 1,
+        zonal_affinity: Default::default(),
+        failover_policy: Default::default(),
+        origins: Vec::new(),
+    }
+}

@@ -1,0 +1,301 @@
+//! `[pools]`: pools and their origins, from TOML to the types that the decision reads.
+
+use std::collections::HashMap;
+use std::net::IpAddr;
+
+use crate::config::decimal::Decimal;
+use crate::config::reader::{Table, Value};
+use crate::config::report::nearest;
+use crate::locate::Regions;
+use crate::locate::place::{AvailabilityZoneId, AvailabilityZones};
+use crate::steer::pool::{
+    FailoverPolicy, MAX_ORIGINS, Origin, OriginAddress, Pool, ProbeId, Role, ZonalAffinity,
+};
+
+/// A monitor, by its index in the configuration.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct MonitorId(pub u32);
+
+/// The numbers of what is probed: one for each monitor and address.
+#[derive(Clone, Debug, Default)]
+pub struct Probes {
+    targets: Vec<(MonitorId, IpAddr)>,
+    by_target: HashMap<(MonitorId, IpAddr), ProbeId>,
+}
+
+impl Probes {
+    /// The number of a target, a new one if it is new.
+    pub fn intern(&mut self, monitor: MonitorId, ip: IpAddr) -> ProbeId {
+        *self.by_target.entry((monitor, ip)).or_insert_with(|| {
+            self.targets.push((monitor, ip));
+            ProbeId(u32::try_from(self.targets.len() - 1).unwrap_or(u32::MAX))
+        })
+    }
+
+    /// All targets, by their numbers.
+    pub fn targets(&self) -> &[(MonitorId, IpAddr)] {
+        &self.targets
+    }
+}
+
+/// What the names in a pool refer to.
+pub struct PoolScope<'s> {
+    /// The region tree.
+    pub regions: &'s Regions,
+    /// The monitors that the pool can name.
+    pub monitors: &'s HashMap<String, MonitorId>,
+    /// The availability zones, added to.
+    pub zones: &'s mut AvailabilityZones,
+    /// What is probed, added to.
+    pub probes: &'s mut Probes,
+}
+
+/// Reads a pool; a mistake in it is reported and leaves that part out.
+pub fn parse_pool(name: &str, value: &Value<'_, '_>, scope: &mut PoolScope<'_>) -> Option<Pool> {
+    let table = value.table("a table of a pool's keys")?;
+    let enabled = table.optional("enabled").and_then(|value| value.boolean()).unwrap_or(true);
+    let region = table.optional("region").and_then(|value| scope.regions.read_name(&value));
+    let monitor = table.optional("monitor").and_then(|value| monitor(&value, scope.monitors));
+    let minimum = table.optional("minimum_origins");
+    let minimum_origins = minimum
+        .as_ref()
+        .and_then(|value| value.integer(0..=MAX_ORIGINS as u64, "a number of origins"))
+        .map_or(1, |count| usize::try_from(count).unwrap_or(MAX_ORIGINS));
+    let zonal_affinity =
+        table.optional("zonal_affinity").and_then(|value| zonal_affinity(&value)).unwrap_or_default();
+    if zonal_affinity != ZonalAffinity::Disabled
+        && region.is_none()
+        && table.optional("region").is_none()
+        && let Some(value) = table.optional("zonal_affinity")
+    {
+        value.warning(
+            "a pool without a region has no clients of its zones, so this has no effect",
+            "give the pool its region",
+        );
+    }
+    let failover_policy =
+        table.optional("failover_policy").and_then(|value| failover_policy(&value)).unwrap_or_default();
+    let origins_value = table.required("origins", "add [[pools.NAME.origins]] with name and address");
+    let monitor_id = monitor.as_ref().map(|&(_, id)| id);
+    let origins =
+        origins_value.as_ref().map(|value| origins(value, scope, monitor_id)).unwrap_or_default();
+    if let Some(minimum) = minimum
+        && minimum_origins > origins.len()
+        && !origins.is_empty()
+    {
+        minimum.error(
+            format!("{minimum_origins} is more than the pool's {} origins", origins.len()),
+            "the pool could never be healthy: give a number that it can reach",
+        );
+    }
+    table.not_offered(&["location", "subset_size", "slow_start", "hold_down", "manual_resume"]);
+    table.finish();
+    Some(Pool {
+        name: name.to_owned(),
+        enabled,
+        region,
+        monitor: monitor.map(|(name, _)| name),
+        minimum_origins,
+        zonal_affinity,
+        failover_policy,
+        origins,
+    })
+}
+
+fn monitor(
+    value: &Value<'_, '_>,
+    monitors: &HashMap<String, MonitorId>,
+) -> Option<(String, MonitorId)> {
+    let name = value.string("a monitor's name")?;
+    let Some(&id) = monitors.get(name) else {
+        let mut names: Vec<&str> = monitors.keys().map(String::as_str).collect();
+        names.sort_unstable();
+        let help = match nearest(name, names.iter().copied()) {
+            Some(near) => format!("did you mean {near:?}?"),
+            None if names.is_empty() => format!("add [monitors.{name}], or remove the key"),
+            None => format!("the monitors are {}", names.join(", ")),
+        };
+        value.error(format!("there is no monitor {name:?}"), help);
+        return None;
+    };
+    Some((name.to_owned(), id))
+}
+
+fn zonal_affinity(value: &Value<'_, '_>) -> Option<ZonalAffinity> {
+    #[derive(Clone, Copy, PartialEq)]
+    enum Mode {
+        Disabled,
+        Stay,
+        Spill,
+    }
+    let modes =
+        [("disabled", Mode::Disabled), ("stay_within_zone", Mode::Stay), ("spill_cross_zone", Mode::Spill)];
+    let table = value.table("{ mode = … }")?;
+    let mode = table.required("mode", "give \"disabled\", \"stay_within_zone\" or \"spill_cross_zone\"");
+    let mode = mode.and_then(|value| value.choice(&modes));
+    let ratio = table.optional("spillover_ratio");
+    let spillover_ratio = ratio.as_ref().and_then(|value| value.decimal("a ratio"));
+    if let (Some(mode), Some(ratio)) = (mode, &ratio)
+        && mode != Mode::Spill
+    {
+        ratio.key_error(
+            "spillover_ratio belongs to mode \"spill_cross_zone\"",
+            "remove the key, or change the mode",
+        );
+    }
+    table.finish();
+    Some(match mode? {
+        Mode::Disabled => ZonalAffinity::Disabled,
+        Mode::Stay => ZonalAffinity::StayWithinZone,
+        Mode::Spill => {
+            ZonalAffinity::SpillCrossZone { spillover_ratio: spillover_ratio.unwrap_or(Decimal::ZERO) }
+        }
+    })
+}
+
+fn failover_policy(value: &Value<'_, '_>) -> Option<FailoverPolicy> {
+    let table = value.table("{ failover_ratio = …, drop_traffic_if_unhealthy = … }")?;
+    let ratio = table.optional("failover_ratio").and_then(|value| value.decimal("a ratio"));
+    let drop = table.optional("drop_traffic_if_unhealthy").and_then(|value| value.boolean());
+    table.finish();
+    Some(FailoverPolicy {
+        failover_ratio: ratio.unwrap_or(Decimal::ZERO),
+        drop_traffic_if_unhealthy: drop.unwrap_or(false),
+    })
+}
+
+fn origins(
+    value: &Value<'_, '_>,
+    scope: &mut PoolScope<'_>,
+    monitor: Option<MonitorId>,
+) -> Vec<Origin> {
+    let list = value.list("a list of origins ([[pools.NAME.origins]])").unwrap_or_default();
+    if list.is_empty() && value.is_list() {
+        value.error("the pool has no origins", "add [[pools.NAME.origins]] with name and address");
+    }
+    if list.len() > MAX_ORIGINS {
+        value.error(
+            format!("the pool has {} origins", list.len()),
+            format!("a pool has at most {MAX_ORIGINS}: make several pools of it"),
+        );
+    }
+    let mut names: HashMap<String, u32> = HashMap::new();
+    let mut addresses: HashMap<IpAddr, String> = HashMap::new();
+    let mut origins = Vec::new();
+    for entry in list.iter().take(MAX_ORIGINS) {
+        let Some(table) = entry.table("a table with name and address") else { continue };
+        let origin = parse_origin(&table, scope, monitor, &mut names, &mut addresses);
+        table.finish();
+        origins.extend(origin);
+    }
+    origins
+}
+
+fn parse_origin(
+    table: &Table<'_, '_>,
+    scope: &mut PoolScope<'_>,
+    monitor: Option<MonitorId>,
+    names: &mut HashMap<String, u32>,
+    addresses: &mut HashMap<IpAddr, String>,
+) -> Option<Origin> {
+    let name_value = table.required("name", "give the origin a name");
+    let name = name_value.as_ref().and_then(|value| {
+        let name = value.string("a name")?;
+        if let Some(line) = names.insert(name.to_owned(), value.place().position.line) {
+            value.error(
+                format!("the pool has another origin {name:?} on line {line}"),
+                "give each origin of a pool its own name",
+            );
+        }
+        check_name(value, name);
+        Some(name.to_owned())
+    });
+    let address_value = table.required("address", "give an IP address, or a list of them");
+    let ips: Vec<IpAddr> = address_value
+        .iter()
+        .flat_map(Value::one_or_list)
+        .filter_map(|value| {
+            let ip = origin_address(&value)?;
+            if let Some(other) = addresses.insert(ip, name.clone().unwrap_or_default()) {
+                value.error(
+                    format!("{ip} is an address of origin {other:?} of this pool already"),
+                    "give each address to one origin of a pool",
+                );
+            }
+            Some(ip)
+        })
+        .collect();
+    if let Some(value) = &address_value
+        && value.is_list()
+        && value.list("a list").is_some_and(|list| list.is_empty())
+    {
+        value.error("the origin has no address", "give at least one IP address");
+    }
+    let zone = table.optional("zone").and_then(|value| availability_zone(&value, scope.zones));
+    let weight = table.optional("weight").and_then(|value| value.decimal("a weight"));
+    let roles = [("primary", Role::Primary), ("failover", Role::Failover)];
+    let role = table.optional("role").and_then(|value| value.choice(&roles)).unwrap_or_default();
+    let enabled = table.optional("enabled").and_then(|value| value.boolean()).unwrap_or(true);
+    table.not_offered(&["capacity"]);
+    let address =
+        |ip| OriginAddress { ip, probe: monitor.map(|monitor| scope.probes.intern(monitor, ip)) };
+    Some(Origin {
+        name: name?,
+        addresses: ips.into_iter().map(address).collect(),
+        zone,
+        weight: weight.unwrap_or(Decimal::ONE),
+        role,
+        enabled,
+    })
+}
+
+/// An origin's address; a host name is a mistake of its own until it is offered.
+fn origin_address(value: &Value<'_, '_>) -> Option<IpAddr> {
+    let text = value.string("an IP address")?;
+    if let Ok(ip) = text.parse::<IpAddr>() {
+        if ip.is_unspecified() || ip.is_multicast() {
+            value.error(format!("{ip} is the address of no server"), "give the server's own address");
+            return None;
+        }
+        return Some(ip);
+    }
+    let looks_like_address =
+        text.contains(':') || text.bytes().all(|octet| octet.is_ascii_digit() || octet == b'.');
+    if looks_like_address {
+        value.error(
+            format!("{text:?} is not an IP address"),
+            "write \"192.0.2.10\" or \"2001:db8::10\", without a port",
+        );
+    } else {
+        value.error(
+            format!("{text:?} is a host name; these are not offered by this version"),
+            "give the IP address, as \"192.0.2.10\"",
+        );
+    }
+    None
+}
+
+/// The number of an availability zone's name.
+pub fn availability_zone(
+    value: &Value<'_, '_>,
+    zones: &mut AvailabilityZones,
+) -> Option<AvailabilityZoneId> {
+    let name = value.string("a zone's name")?;
+    check_name(value, name);
+    let id = zones.intern(name);
+    if id.is_none() {
+        value.error("there are more than 65,535 zone names", "use fewer");
+    }
+    id
+}
+
+/// Names of pools, origins, monitors and zones are shown and typed: they have letters that can be.
+pub fn check_name(value: &Value<'_, '_>, name: &str) {
+    let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.' | ':');
+    if name.is_empty() || name.len() > 63 || !name.chars().all(fits) {
+        value.error(
+            format!("{name:?} cannot be a name here"),
+            "use 1 to 63 letters, digits and - _ . :",
+        );
+    }
+}

@@ -1,0 +1,82 @@
+//! The state: everything that a reload replaces, built whole and swapped whole.
+
+use crate::config::load_balancers::ParsedBalancer;
+use crate::config::monitors::Monitor;
+use crate::config::pools::Probes;
+use crate::locate::Locator;
+use crate::locate::place::{AvailabilityZones, RegionId};
+use crate::name::Name;
+use crate::steer::Steering;
+use crate::steer::load_balancer::{LoadBalancer, LoadBalancerId, RttTolerance};
+use crate::steer::plan::Plan;
+use crate::steer::pool::{Pool, PoolId};
+use crate::steer::rtt::RttTable;
+use crate::zone::ZoneSet;
+
+/// The validated configuration, compiled for answering.
+#[derive(Debug)]
+pub struct State {
+    /// The zones.
+    pub zones: ZoneSet,
+    /// Where addresses are.
+    pub locator: Locator,
+    /// Each region's parent, by [`RegionId`].
+    pub parents: Vec<Option<RegionId>>,
+    /// All pools, by [`PoolId`].
+    pub pools: Vec<Pool>,
+    /// Which zone each pool belongs to, by [`PoolId`]; none for shared ones.
+    pub pool_zones: Vec<Option<Name>>,
+    /// The load balancers that are enabled, by [`LoadBalancerId`].
+    pub balancers: Vec<LoadBalancer>,
+    /// What `explain` needs of each load balancer besides, by [`LoadBalancerId`].
+    pub balancer_sources: Vec<BalancerSource>,
+    /// The monitors, by their ids.
+    pub monitors: Vec<Monitor>,
+    /// What they probe.
+    pub probes: Probes,
+    /// The names of the availability zones.
+    pub availability_zones: AvailabilityZones,
+    /// The round-trip times.
+    pub rtt: RttTable,
+    /// The pop of this node.
+    pub pop: Option<String>,
+    /// How many sequence slots the load balancers use together.
+    pub slot_count: u32,
+}
+
+/// What a load balancer's candidate lists were worked out from.
+#[derive(Clone, Debug)]
+pub struct BalancerSource {
+    /// `pools` as configured.
+    pub pools: Vec<PoolId>,
+    /// The tolerance of its RTT order.
+    pub rtt_tolerance: RttTolerance,
+}
+
+impl From<&ParsedBalancer> for BalancerSource {
+    fn from(parsed: &ParsedBalancer) -> Self {
+        Self { pools: parsed.pools.clone(), rtt_tolerance: parsed.rtt_tolerance }
+    }
+}
+
+impl State {
+    /// What a decision reads, with the plan of the moment.
+    pub fn steering<'s>(&'s self, plan: &'s Plan) -> Steering<'s> {
+        Steering { pools: &self.pools, plan, parents: &self.parents }
+    }
+
+    /// A load balancer by its index.
+    pub fn balancer(&self, id: LoadBalancerId) -> Option<&LoadBalancer> {
+        self.balancers.get(id.0 as usize)
+    }
+
+    /// A pool by its index.
+    pub fn pool(&self, id: PoolId) -> Option<&Pool> {
+        self.pools.get(id.0 as usize)
+    }
+
+    /// The name of a pool, for people.
+    pub fn pool_name(&self, id: PoolId) -> &str {
+        self.pool(id).map_or("", |pool| &pool.name)
+    }
+}
