@@ -50,11 +50,10 @@ pub type ReadText<'r> = &'r dyn Fn(&Path) -> io::Result<String>;
 /// Builds the state. Every mistake of every file is reported; none is returned if there is an error.
 pub fn build(files: &Files, server: &Server, read: ReadText<'_>, report: &Report) -> Option<State> {
     let documents: Vec<_> = files.zones.iter().map(|source| File::parse(source, report)).collect();
-    let (shared, zones): (Vec<_>, Vec<_>) = documents
-        .iter()
-        .map(crate::config::reader::Document::root)
-        .zip(&files.zones)
-        .partition(|(_, source)| source.path().file_name().is_some_and(|name| name == SHARED_FILE));
+    let (shared, zones): (Vec<_>, Vec<_>) =
+        documents.iter().map(crate::config::reader::Document::root).zip(&files.zones).partition(
+            |(_, source)| source.path().file_name().is_some_and(|name| name == SHARED_FILE),
+        );
 
     let mut availability_zones = AvailabilityZones::default();
     let input = LocatorInput {
@@ -195,7 +194,8 @@ impl Builder<'_> {
                 probes: &mut self.probes,
             };
             // A pool that cannot be read keeps its name, so that what names it is not wrong too.
-            let pool = parse_pool(&name, &value, &mut pool_scope).unwrap_or_else(|| empty_pool(&name));
+            let pool =
+                parse_pool(&name, &value, &mut pool_scope).unwrap_or_else(|| empty_pool(&name));
             self.pools.push(pool);
             self.pool_zones.push(zone.cloned());
         }
@@ -225,7 +225,11 @@ impl Builder<'_> {
                     }
                     Err(error) => {
                         let message = format!("{} cannot be read: {error}", path.display());
-                        place.error(self.report, message, "give a file's name relative to this file");
+                        place.error(
+                            self.report,
+                            message,
+                            "give a file's name relative to this file",
+                        );
                         Vec::new()
                     }
                 }

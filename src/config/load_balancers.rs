@@ -75,7 +75,8 @@ pub fn parse_balancer(
         }
     };
     let enabled = table.optional("enabled").and_then(|value| value.boolean()).unwrap_or(true);
-    let pools_value = table.required("pools", "give the pools in failover order, as [\"weu\", \"use\"]");
+    let pools_value =
+        table.required("pools", "give the pools in failover order, as [\"weu\", \"use\"]");
     let pools = pools_value.as_ref().map(|value| pool_list(value, scope)).unwrap_or_default();
     let fallback = match table.optional("fallback_pool") {
         Some(value) => pool(&value, scope),
@@ -84,7 +85,8 @@ pub fn parse_balancer(
     let policies = [("failover", Policy::Failover), ("geo", Policy::Geo), ("rtt", Policy::Rtt)];
     let policy = steering(&table, &policies);
     let clients = [("ecs", ClientSource::Ecs), ("resolver", ClientSource::Resolver)];
-    let client = table.optional("client").and_then(|value| value.choice(&clients)).unwrap_or_default();
+    let client =
+        table.optional("client").and_then(|value| value.choice(&clients)).unwrap_or_default();
     let ttl = table.optional("ttl").and_then(|value| Some((value.ttl()?, value)));
     if let Some((ttl, value)) = &ttl {
         warn_of_ttl(*ttl, value, scope.negative_ttl);
@@ -359,11 +361,17 @@ fn rtt_tolerance(value: &Value<'_, '_>) -> Option<RttTolerance> {
             tolerance.absolute = duration;
             durations += 1;
         } else {
-            entry.error(format!("{text:?} is neither a duration nor a percentage"), format!("give {wanted}"));
+            entry.error(
+                format!("{text:?} is neither a duration nor a percentage"),
+                format!("give {wanted}"),
+            );
         }
     }
     if durations > 1 || percentages > 1 || entries.is_empty() {
-        value.error("the tolerance is one duration, one percentage or both", format!("give {wanted}"));
+        value.error(
+            "the tolerance is one duration, one percentage or both",
+            format!("give {wanted}"),
+        );
     }
     Some(tolerance)
 }
@@ -392,13 +400,12 @@ fn depends_on_client(balancer: &LoadBalancer, pools: &[Pool]) -> bool {
     let indices = indices.chain(rules.countries.iter().map(|&(_, list)| list));
     let mut indices = indices.chain(rules.regions.iter().map(|&(_, list)| list));
     let differs = rules.pop.is_none()
-        && indices.any(|list| {
-            rules.lists.get(usize::from(list)).map(|rule| &rule.candidates) != default
-        });
+        && indices
+            .any(|list| rules.lists.get(usize::from(list)).map(|rule| &rule.candidates) != default);
     let zonal = |id: PoolId| {
         pools.get(id.0 as usize).is_some_and(|pool| {
-            let by_zone = pool.zonal_affinity != ZonalAffinity::Disabled
-                || balancer.answers == Answers::All;
+            let by_zone =
+                pool.zonal_affinity != ZonalAffinity::Disabled || balancer.answers == Answers::All;
             let zoned = pool.origins.iter().any(|o| o.is_configured() && o.zone.is_some());
             by_zone && zoned && pool.region.is_some()
         })

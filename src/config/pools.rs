@@ -61,8 +61,10 @@ pub fn parse_pool(name: &str, value: &Value<'_, '_>, scope: &mut PoolScope<'_>) 
         .as_ref()
         .and_then(|value| value.integer(0..=MAX_ORIGINS as u64, "a number of origins"))
         .map_or(1, |count| usize::try_from(count).unwrap_or(MAX_ORIGINS));
-    let zonal_affinity =
-        table.optional("zonal_affinity").and_then(|value| zonal_affinity(&value)).unwrap_or_default();
+    let zonal_affinity = table
+        .optional("zonal_affinity")
+        .and_then(|value| zonal_affinity(&value))
+        .unwrap_or_default();
     if zonal_affinity != ZonalAffinity::Disabled
         && region.is_none()
         && table.optional("region").is_none()
@@ -73,9 +75,12 @@ pub fn parse_pool(name: &str, value: &Value<'_, '_>, scope: &mut PoolScope<'_>) 
             "give the pool its region",
         );
     }
-    let failover_policy =
-        table.optional("failover_policy").and_then(|value| failover_policy(&value)).unwrap_or_default();
-    let origins_value = table.required("origins", "add [[pools.NAME.origins]] with name and address");
+    let failover_policy = table
+        .optional("failover_policy")
+        .and_then(|value| failover_policy(&value))
+        .unwrap_or_default();
+    let origins_value =
+        table.required("origins", "add [[pools.NAME.origins]] with name and address");
     let monitor_id = monitor.as_ref().map(|&(_, id)| id);
     let origins =
         origins_value.as_ref().map(|value| origins(value, scope, monitor_id)).unwrap_or_default();
@@ -128,10 +133,14 @@ fn zonal_affinity(value: &Value<'_, '_>) -> Option<ZonalAffinity> {
         Stay,
         Spill,
     }
-    let modes =
-        [("disabled", Mode::Disabled), ("stay_within_zone", Mode::Stay), ("spill_cross_zone", Mode::Spill)];
+    let modes = [
+        ("disabled", Mode::Disabled),
+        ("stay_within_zone", Mode::Stay),
+        ("spill_cross_zone", Mode::Spill),
+    ];
     let table = value.table("{ mode = … }")?;
-    let mode = table.required("mode", "give \"disabled\", \"stay_within_zone\" or \"spill_cross_zone\"");
+    let mode =
+        table.required("mode", "give \"disabled\", \"stay_within_zone\" or \"spill_cross_zone\"");
     let mode = mode.and_then(|value| value.choice(&modes));
     let ratio = table.optional("spillover_ratio");
     let spillover_ratio = ratio.as_ref().and_then(|value| value.decimal("a ratio"));
@@ -147,9 +156,9 @@ fn zonal_affinity(value: &Value<'_, '_>) -> Option<ZonalAffinity> {
     Some(match mode? {
         Mode::Disabled => ZonalAffinity::Disabled,
         Mode::Stay => ZonalAffinity::StayWithinZone,
-        Mode::Spill => {
-            ZonalAffinity::SpillCrossZone { spillover_ratio: spillover_ratio.unwrap_or(Decimal::ZERO) }
-        }
+        Mode::Spill => ZonalAffinity::SpillCrossZone {
+            spillover_ratio: spillover_ratio.unwrap_or(Decimal::ZERO),
+        },
     })
 }
 
@@ -254,7 +263,10 @@ fn origin_address(value: &Value<'_, '_>) -> Option<IpAddr> {
     let text = value.string("an IP address")?;
     if let Ok(ip) = text.parse::<IpAddr>() {
         if ip.is_unspecified() || ip.is_multicast() {
-            value.error(format!("{ip} is the address of no server"), "give the server's own address");
+            value.error(
+                format!("{ip} is the address of no server"),
+                "give the server's own address",
+            );
             return None;
         }
         return Some(ip);

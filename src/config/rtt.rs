@@ -92,7 +92,8 @@ mod tests {
     fn milliseconds_are_exact() {
         assert_eq!(parse_milliseconds("92.5"), Some(Duration::from_micros(92_500)));
         assert_eq!(parse_milliseconds("0.000001"), Some(Duration::from_nanos(1)));
-        for wrong in ["-1", "+1", "1e3", "nan", "60000.1", "1.0000001", "", "99999999999999999999"] {
+        for wrong in ["-1", "+1", "1e3", "nan", "60000.1", "1.0000001", "", "99999999999999999999"]
+        {
             assert_eq!(parse_milliseconds(wrong), None, "{wrong}");
         }
     }

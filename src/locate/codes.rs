@@ -91,11 +91,7 @@ impl Area {
             (None, Some(subdivision)) => Self::Subdivision(subdivision),
             (None, None) => return Err(AreaError::Form(text.to_owned())),
         };
-        if is_known(area.country()) {
-            Ok(area)
-        } else {
-            Err(AreaError::Unassigned(area.country()))
-        }
+        if is_known(area.country()) { Ok(area) } else { Err(AreaError::Unassigned(area.country())) }
     }
 
     /// Reads a configuration value, and reports what is wrong with it.
@@ -173,13 +169,8 @@ static ASSIGNED: LazyLock<HashMap<Country, Continent>> = LazyLock::new(|| {
 });
 
 /// Codes that are often written and are not assigned.
-const MISTAKEN: [(&str, &str); 5] = [
-    ("UK", "GB"),
-    ("EL", "GR"),
-    ("EN", "GB"),
-    ("AN", "BQ, CW or SX"),
-    ("TP", "TL"),
-];
+const MISTAKEN: [(&str, &str); 5] =
+    [("UK", "GB"), ("EL", "GR"), ("EN", "GB"), ("AN", "BQ, CW or SX"), ("TP", "TL")];
 
 const COUNTRIES: [(Continent, &str); 7] = [
     (
@@ -208,18 +199,13 @@ const COUNTRIES: [(Continent, &str); 7] = [
         Continent::Oceania,
         "AS AU CK FJ FM GU KI MH MP NC NF NR NU NZ PF PG PN PW SB TK TO TV UM VU WF WS",
     ),
-    (
-        Continent::SouthAmerica,
-        "AR BO BR CL CO EC FK GF GY PE PY SR UY VE",
-    ),
+    (Continent::SouthAmerica, "AR BO BR CL CO EC FK GF GY PE PY SR UY VE"),
 ];
 
 #[cfg(test)]
 pub(super) fn assigned_countries() -> impl Iterator<Item = Country> {
     let codes = COUNTRIES.iter().map(|&(_, codes)| codes);
-    codes
-        .flat_map(str::split_ascii_whitespace)
-        .filter_map(Country::parse)
+    codes.flat_map(str::split_ascii_whitespace).filter_map(Country::parse)
 }
 
 #[cfg(test)]
@@ -249,16 +235,10 @@ mod tests {
     fn usual_mistakes_have_a_remedy() {
         for (code, help) in [
             ("UK", "the code is GB"),
-            (
-                "EU",
-                "EU is a continent: in regions.toml, list it in `continents`",
-            ),
+            ("EU", "EU is a continent: in regions.toml, list it in `continents`"),
             ("UK-LND", "the code is GB"),
             ("AP", "give the country's two-letter code, as \"NL\""),
-            (
-                "Netherlands",
-                "give two letters, as \"NL\", or a subdivision, as \"US-CA\"",
-            ),
+            ("Netherlands", "give two letters, as \"NL\", or a subdivision, as \"US-CA\""),
         ] {
             assert_eq!(Area::parse(code).unwrap_err().help(), help, "{code}");
         }

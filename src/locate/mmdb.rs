@@ -105,11 +105,7 @@ impl Database {
         let metadata = reader.metadata();
         let node_count = metadata.node_count as usize;
         let mut walk = Walk {
-            tree: Tree {
-                content,
-                node_octets: usize::from(metadata.record_size) / 4,
-                node_count,
-            },
+            tree: Tree { content, node_octets: usize::from(metadata.record_size) / 4, node_count },
             steps_left: node_count.saturating_mul(2).saturating_add(256),
             values_left: content.len().saturating_mul(8).saturating_add(1 << 20),
             networks: 0,
@@ -136,12 +132,7 @@ impl Database {
             networks: walk.networks,
             records: records.len() - 1,
         };
-        Ok(Self {
-            info,
-            records,
-            v4,
-            v6,
-        })
+        Ok(Self { info, records, v4, v6 })
     }
 }
 
@@ -152,10 +143,7 @@ pub fn only_database<'a>(files: &'a [PathBuf], report: &Report) -> Option<&'a Pa
         [] => None,
         [file] => Some(file),
         [first, ..] => {
-            let mut names: Vec<_> = files
-                .iter()
-                .map(|file| file.display().to_string())
-                .collect();
+            let mut names: Vec<_> = files.iter().map(|file| file.display().to_string()).collect();
             names.sort();
             let message = format!("there are {} databases: {}", files.len(), names.join(", "));
             let folder = first.parent().unwrap_or(first);
@@ -272,11 +260,7 @@ impl Walk<'_> {
         let values = self.values_left.checked_sub(datum.size());
         self.values_left = values.ok_or(DatabaseError::Records)?;
         let record = Record::from(&datum);
-        let Records {
-            distinct,
-            by_pointer,
-            by_content,
-        } = &mut self.records;
+        let Records { distinct, by_pointer, by_content } = &mut self.records;
         let number = *by_content.entry(record).or_insert_with(|| {
             distinct.push(record);
             // There are fewer records than the tree has pointers, which have at most 32 bits.

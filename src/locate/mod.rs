@@ -93,12 +93,7 @@ impl Locator {
             report.error(file, None, "", error.to_string(), "use a smaller database");
             Table::default()
         });
-        Self {
-            table,
-            database: database.map(|database| database.info),
-            regions,
-            subnets,
-        }
+        Self { table, database: database.map(|database| database.info), regions, subnets }
     }
 
     /// The place of an address, and the scope within which it is the same.
@@ -116,25 +111,14 @@ impl Locator {
             .filter(|network| network.contains(&address))
             .max_by_key(IpNet::prefix_len);
         if subnet.is_some() {
-            return Matched {
-                network: subnet,
-                source: MatchSource::Subnets,
-            };
+            return Matched { network: subnet, source: MatchSource::Subnets };
         }
         let Located { place, scope, .. } = self.locate(address);
         if place == Place::default() {
-            return Matched {
-                network: None,
-                source: MatchSource::None,
-            };
+            return Matched { network: None, source: MatchSource::None };
         }
-        let network = IpNet::new(address, scope)
-            .ok()
-            .map(|network| network.trunc());
-        Matched {
-            network,
-            source: MatchSource::Database,
-        }
+        let network = IpNet::new(address, scope).ok().map(|network| network.trunc());
+        Matched { network, source: MatchSource::Database }
     }
 
     /// The region tree.
@@ -194,16 +178,12 @@ impl<'a> Composer<'a> {
         for (value, subnet) in (1..).zip(self.subnets) {
             let prefix_length = subnet.network.prefix_len();
             match subnet.network.network() {
-                IpAddr::V4(first) => v4.push(Block {
-                    first: first.to_bits(),
-                    prefix_length,
-                    value,
-                }),
-                IpAddr::V6(first) => v6.push(Block {
-                    first: first.to_bits(),
-                    prefix_length,
-                    value,
-                }),
+                IpAddr::V4(first) => {
+                    v4.push(Block { first: first.to_bits(), prefix_length, value })
+                }
+                IpAddr::V6(first) => {
+                    v6.push(Block { first: first.to_bits(), prefix_length, value })
+                }
             }
         }
         (Runs::from_nested(v4, 0), Runs::from_nested(v6, 0))
@@ -224,9 +204,8 @@ impl<'a> Composer<'a> {
         let records = self.database.map(|database| &database.records);
         let record_content = records.and_then(|records| records.get(record as usize));
         let record_content = record_content.copied().unwrap_or_default();
-        let subnet_content = subnet
-            .checked_sub(1)
-            .and_then(|index| self.subnets.get(index as usize));
+        let subnet_content =
+            subnet.checked_sub(1).and_then(|index| self.subnets.get(index as usize));
         let place = compose(self.regions, record_content, subnet_content);
         let number = *self.by_place.entry(place).or_insert_with(|| {
             self.places.push(place);
@@ -253,9 +232,7 @@ fn compose(regions: &Regions, mut record: Record, subnet: Option<&Subnet>) -> Pl
         record.coordinates = None;
     }
     let country = area.map(|area| area.country()).or(record.country);
-    let subdivision = area
-        .and_then(|area| area.subdivision())
-        .or(record.subdivision);
+    let subdivision = area.and_then(|area| area.subdivision()).or(record.subdivision);
     let region = subnet
         .and_then(|subnet| subnet.region)
         .or_else(|| regions.region_of(country, subdivision, record.continent));
@@ -264,9 +241,7 @@ fn compose(regions: &Regions, mut record: Record, subnet: Option<&Subnet>) -> Pl
         zone: subnet.and_then(|subnet| subnet.zone),
         country,
         subdivision,
-        coordinates: subnet
-            .and_then(|subnet| subnet.coordinates)
-            .or(record.coordinates),
+        coordinates: subnet.and_then(|subnet| subnet.coordinates).or(record.coordinates),
     }
 }
 

@@ -57,12 +57,7 @@ impl From<&Datum<'_>> for Record {
             (Some(latitude), Some(longitude)) => Coordinates::from_degrees(latitude, longitude),
             _ => None,
         };
-        Self {
-            country,
-            subdivision,
-            continent,
-            coordinates,
-        }
+        Self { country, subdivision, continent, coordinates }
     }
 }
 

@@ -38,10 +38,7 @@ impl Regions {
     pub fn load(source: Option<&Source>, report: &Report) -> Self {
         match source {
             Some(source) => Self::read(source, report),
-            None => Self::read(
-                &Source::new("default-regions.toml", DEFAULT_REGIONS),
-                report,
-            ),
+            None => Self::read(&Source::new("default-regions.toml", DEFAULT_REGIONS), report),
         }
     }
 
@@ -49,9 +46,8 @@ impl Regions {
         let document = File::parse(source, report);
         let root = document.root();
         let mut reading = Reading::default();
-        if let Some(table) = root
-            .optional("regions")
-            .and_then(|value| value.table("tables [regions.NAME]"))
+        if let Some(table) =
+            root.optional("regions").and_then(|value| value.table("tables [regions.NAME]"))
         {
             reading.tables(&table);
         }
@@ -104,9 +100,7 @@ impl Regions {
 
     /// All regions with their names, in the order of the file.
     pub fn iter(&self) -> impl Iterator<Item = (RegionId, &str)> {
-        (0..)
-            .map(RegionId)
-            .zip(self.regions.iter().map(|region| region.name.as_str()))
+        (0..).map(RegionId).zip(self.regions.iter().map(|region| region.name.as_str()))
     }
 
     /// How many there are.
@@ -184,26 +178,18 @@ impl Reading {
             return None;
         }
         let Ok(number) = u16::try_from(self.regions.len()) else {
-            value.key_error(
-                "there are more than 65,536 regions",
-                "remove those that are not used",
-            );
+            value.key_error("there are more than 65,536 regions", "remove those that are not used");
             return None;
         };
         let region = RegionId(number);
-        self.regions.regions.push(Region {
-            name: name.to_owned(),
-            parent: None,
-        });
+        self.regions.regions.push(Region { name: name.to_owned(), parent: None });
         self.regions.by_name.insert(name.to_owned(), region);
         Some(region)
     }
 
     fn codes(&mut self, region: RegionId, table: &Table<'_, '_>) {
         let entries = |key| {
-            let list = table
-                .optional(key)
-                .and_then(|value| value.list("a list of codes"));
+            let list = table.optional(key).and_then(|value| value.list("a list of codes"));
             list.unwrap_or_default()
         };
         for value in entries("countries") {

@@ -94,9 +94,7 @@ pub struct Block<A> {
 impl<A: Bits> Runs<A> {
     /// One value everywhere.
     pub fn uniform(value: u32) -> Self {
-        Self {
-            starts: vec![(A::FIRST, value)],
-        }
+        Self { starts: vec![(A::FIRST, value)] }
     }
 
     /// Nested or disjoint blocks, the longest prefix winning, and `rest` outside them. They must be
@@ -161,12 +159,10 @@ impl<A: Bits> Runs<A> {
         // Starts beyond the first address have a predecessor: the run before ends there.
         let ends = self.starts.iter().skip(1).map(|&(start, _)| Some(start));
         let starts = self.starts.iter().copied();
-        starts
-            .zip(ends.chain(std::iter::once(None)))
-            .map(|((start, value), next)| {
-                let end = next.map_or(A::LAST, A::predecessor);
-                (start, end, value)
-            })
+        starts.zip(ends.chain(std::iter::once(None))).map(|((start, value), next)| {
+            let end = next.map_or(A::LAST, A::predecessor);
+            (start, end, value)
+        })
     }
 
     /// The fewest blocks with one value each that cover the runs, in ascending order.
@@ -180,11 +176,7 @@ impl<A: Bits> Runs<A> {
                 let first = next.filter(|&first| first <= end)?;
                 let prefix_length = first.largest_block(end);
                 next = first.block_end(prefix_length).successor();
-                Some(Block {
-                    first,
-                    prefix_length,
-                    value,
-                })
+                Some(Block { first, prefix_length, value })
             })
         })
     }
@@ -192,9 +184,7 @@ impl<A: Bits> Runs<A> {
     /// Lays `over` on top: each address gets what `merge` makes of its two values, this one's
     /// first.
     pub fn overlaid(&self, over: &Self, mut merge: impl FnMut(u32, u32) -> u32) -> Self {
-        let mut merged = Self {
-            starts: Vec::with_capacity(self.starts.len()),
-        };
+        let mut merged = Self { starts: Vec::with_capacity(self.starts.len()) };
         let (mut below, mut above) = (self.starts.iter().peekable(), over.starts.iter().peekable());
         let mut values = (0, 0);
         loop {

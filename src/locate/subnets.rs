@@ -47,9 +47,8 @@ pub fn load(
     let root = document.root();
     let mut subnets = Vec::new();
     let mut seen: HashMap<IpNet, Place> = HashMap::new();
-    if let Some(table) = root
-        .optional("subnets")
-        .and_then(|value| value.table("tables [subnets.\"CIDR\"]"))
+    if let Some(table) =
+        root.optional("subnets").and_then(|value| value.table("tables [subnets.\"CIDR\"]"))
     {
         for (text, value) in table.entries() {
             let network = network(&text, &value);
@@ -116,18 +115,12 @@ pub fn read_zone(
 ) -> Option<AvailabilityZoneId> {
     let name = value.string("the name of a zone")?;
     if name.is_empty() {
-        value.error(
-            "the name is empty",
-            "give the name of a zone, or remove the key",
-        );
+        value.error("the name is empty", "give the name of a zone, or remove the key");
         return None;
     }
     let zone = zones.intern(name);
     if zone.is_none() {
-        value.error(
-            "there are more than 65,535 zone names",
-            "use fewer distinct zones",
-        );
+        value.error("there are more than 65,535 zone names", "use fewer distinct zones");
     }
     zone
 }
@@ -137,10 +130,8 @@ pub fn read_location(value: &Value<'_, '_>) -> Option<Coordinates> {
     let remedy = "[latitude, longitude] in degrees, as [52.4, 4.9]";
     let list = value.list(remedy)?;
     let [latitude, longitude] = list.as_slice() else {
-        value.error(
-            format!("{} numbers stand here, not two", list.len()),
-            format!("give {remedy}"),
-        );
+        value
+            .error(format!("{} numbers stand here, not two", list.len()), format!("give {remedy}"));
         return None;
     };
     let latitude = read_degrees(latitude, "latitude", 90.0);
@@ -149,10 +140,7 @@ pub fn read_location(value: &Value<'_, '_>) -> Option<Coordinates> {
 }
 
 fn read_degrees(value: &Value<'_, '_>, name: &str, limit: f64) -> Option<f64> {
-    let degrees: Option<f64> = value
-        .number_text(&format!("the {name} in degrees"))?
-        .parse()
-        .ok();
+    let degrees: Option<f64> = value.number_text(&format!("the {name} in degrees"))?.parse().ok();
     let valid = degrees.filter(|degrees| degrees.abs() <= limit);
     if valid.is_none() {
         value.error(
@@ -167,10 +155,9 @@ fn read_degrees(value: &Value<'_, '_>, name: &str, limit: f64) -> Option<f64> {
 fn network(text: &str, value: &Value<'_, '_>) -> Option<IpNet> {
     let Ok(network) = text.parse::<IpNet>() else {
         let help = match text.parse::<IpAddr>() {
-            Ok(address) => format!(
-                "for this one address, write {:?}",
-                IpNet::from(address).to_string()
-            ),
+            Ok(address) => {
+                format!("for this one address, write {:?}", IpNet::from(address).to_string())
+            }
             Err(_) => "give an address and a prefix length, as \"192.0.2.0/24\"".to_owned(),
         };
         value.key_error(format!("{text:?} is not a network"), help);

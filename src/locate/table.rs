@@ -66,20 +66,12 @@ impl Table {
         if places.len() > MAX_PLACES {
             return Err(TableError::Places);
         }
-        let mapped = Block {
-            first: MAPPED_FIRST,
-            prefix_length: MAPPED_LENGTH,
-            value: 1,
-        };
+        let mapped = Block { first: MAPPED_FIRST, prefix_length: MAPPED_LENGTH, value: 1 };
         let place_of_mapped = v4.only_value().unwrap_or(MAPPED);
         let v6 = v6.overlaid(&Runs::from_nested([mapped], 0), |place, mapped| {
             if mapped == 0 { place } else { place_of_mapped }
         });
-        Ok(Self {
-            v4: Trie::build(v4)?,
-            v6: Trie::build(&v6)?,
-            places: places.into(),
-        })
+        Ok(Self { v4: Trie::build(v4)?, v6: Trie::build(&v6)?, places: places.into() })
     }
 
     /// The place and scope of an address. The scope of an IPv4-mapped IPv6 address is that of the
@@ -187,23 +179,15 @@ impl Trie {
 
     fn build<A: Bits>(runs: &Runs<A>) -> Result<Self, TableError> {
         let mut blocks = runs.blocks();
-        let mut builder = Builder {
-            current: blocks.next(),
-            blocks,
-            nodes: Vec::new(),
-            entries: Vec::new(),
-        };
+        let mut builder =
+            Builder { current: blocks.next(), blocks, nodes: Vec::new(), entries: Vec::new() };
         let root = (0..ROOT_SLOTS)
             .map(|slot| {
                 let [_, _, high, low] = u32::try_from(slot).unwrap_or(0).to_be_bytes();
                 builder.slot(A::FIRST.with(0, 8, high).with(8, 8, low), 16)
             })
             .collect::<Result<_, _>>()?;
-        Ok(Self {
-            root,
-            nodes: builder.nodes.into(),
-            entries: builder.entries.into(),
-        })
+        Ok(Self { root, nodes: builder.nodes.into(), entries: builder.entries.into() })
     }
 
     fn memory(&self) -> usize {
@@ -255,11 +239,7 @@ impl<A: Bits, B: Iterator<Item = Block<A>>> Builder<A, B> {
         if index & Entry::NODE != 0 || base & Entry::NODE != 0 {
             return Err(TableError::Entries);
         }
-        self.nodes.push(Node {
-            starts,
-            counts,
-            base,
-        });
+        self.nodes.push(Node { starts, counts, base });
         Ok(Entry(index | Entry::NODE))
     }
 }

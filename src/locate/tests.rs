@@ -33,17 +33,11 @@ fn load(
     let input = LocatorInput {
         regions: regions.as_ref(),
         subnets: subnets.as_ref(),
-        database: database
-            .as_ref()
-            .map(|(path, content)| (&**path, &**content)),
+        database: database.as_ref().map(|(path, content)| (&**path, &**content)),
     };
     let locator = Locator::load(input, &mut zones, &report);
     let errors = report.into_sorted();
-    (
-        locator,
-        zones,
-        errors.iter().map(ToString::to_string).collect(),
-    )
+    (locator, zones, errors.iter().map(ToString::to_string).collect())
 }
 
 fn place(locator: &Locator, text: &str) -> Place {
@@ -57,10 +51,7 @@ fn city_databases_give_everything() {
     let london = place(&locator, "81.2.69.142");
     assert_eq!(london.country, Country::parse("GB"));
     assert_eq!(london.subdivision, Subdivision::parse("GB-ENG"));
-    assert_eq!(
-        london.coordinates,
-        Coordinates::from_degrees(51.5142, -0.0931)
-    );
+    assert_eq!(london.coordinates, Coordinates::from_degrees(51.5142, -0.0931));
     assert_eq!(london.region, locator.regions().find("weu"));
     let milton = place(&locator, "216.160.83.57");
     assert_eq!(milton.subdivision, Subdivision::parse("US-WA"));

@@ -137,9 +137,10 @@ fn insert(sets: &mut Sets, sourced: SourcedRecord, report: &Report) {
     let entry = sets
         .entry(owner.to_key())
         .or_insert_with(|| Owner { name: owner.clone(), sets: BTreeMap::new() });
-    let set = entry.sets.entry(record_type).or_insert_with(|| {
-        (RrSet { record_type, ttl, rdata: Vec::new() }, place.clone())
-    });
+    let set = entry
+        .sets
+        .entry(record_type)
+        .or_insert_with(|| (RrSet { record_type, ttl, rdata: Vec::new() }, place.clone()));
     let (set, _) = set;
     if set.rdata.contains(&rdata) {
         place.warning(report, "the record is there twice", "remove one of both");
@@ -419,8 +420,12 @@ impl Checks<'_> {
     /// Names that NS, MX and SRV records of this zone refer to exist, and are no aliases
     /// (RFC 2181 section 10.3).
     fn targets(&self, id: NodeId, node: &Node) {
-        let prefixes =
-            [(RecordType::NS, 0), (RecordType::MX, 2), (RecordType::SRV, 6), (RecordType::CNAME, 0)];
+        let prefixes = [
+            (RecordType::NS, 0),
+            (RecordType::MX, 2),
+            (RecordType::SRV, 6),
+            (RecordType::CNAME, 0),
+        ];
         for (record_type, prefix) in prefixes {
             let Some(set) = node.rrset(record_type) else { continue };
             let names = set.rdata.iter().filter_map(|rdata| rdata.get(prefix..));

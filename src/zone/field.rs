@@ -198,9 +198,7 @@ fn parse_one(
         },
         Field::Algorithm => {
             let text = bare(token)?;
-            let known = ALGORITHMS
-                .iter()
-                .find(|(word, _)| text.eq_ignore_ascii_case(word));
+            let known = ALGORITHMS.iter().find(|(word, _)| text.eq_ignore_ascii_case(word));
             match known {
                 Some(&(_, number)) => wire.push(number),
                 None => wire.extend(number(0xff)?.to_be_bytes().into_iter().skip(3)),
@@ -305,9 +303,7 @@ fn take_text<'a>(rest: &mut &'a [u8]) -> Option<&'a [u8]> {
 
 /// The number that up to four octets stand for.
 pub(super) fn number(octets: &[u8]) -> u32 {
-    octets
-        .iter()
-        .fold(0, |number, &octet| (number << 8) | u32::from(octet))
+    octets.iter().fold(0, |number, &octet| (number << 8) | u32::from(octet))
 }
 
 /// Writes octets as a character string in quotes.
@@ -325,11 +321,7 @@ pub(super) fn show_quoted(octets: &[u8], text: &mut String) {
 
 /// Says what a token is not.
 pub(super) fn wrong(token: &Token<'_>, wanted: &str, help: impl Into<String>) -> RdataError {
-    RdataError::at(
-        token,
-        format!("{} is not {wanted}", shorten(token.text())),
-        help,
-    )
+    RdataError::at(token, format!("{} is not {wanted}", shorten(token.text())), help)
 }
 
 /// The text of a token that must not be in quotes.
@@ -347,11 +339,7 @@ pub(super) fn bare<'a>(token: &Token<'a>) -> Result<&'a str, RdataError> {
 fn octets<'a>(token: &Token<'a>) -> Result<std::borrow::Cow<'a, [u8]>, RdataError> {
     if token.quoting() == Quoting::Pair {
         let help = r#"put the quotes around the whole string, as "key=value""#;
-        return Err(RdataError::at(
-            token,
-            "only a part of the string stands in quotes",
-            help,
-        ));
+        return Err(RdataError::at(token, "only a part of the string stands in quotes", help));
     }
     Ok(token.octets())
 }
@@ -368,10 +356,7 @@ pub(super) fn parse_name(token: &Token<'_>, origin: &Name) -> Result<Name, Rdata
 pub(super) fn parse_number(name: &str, token: &Token<'_>, limit: u32) -> Result<u32, RdataError> {
     let text = bare(token)?;
     let digits = text.bytes().all(|octet| octet.is_ascii_digit());
-    let number = text
-        .parse()
-        .ok()
-        .filter(|&number| digits && number <= limit);
+    let number = text.parse().ok().filter(|&number| digits && number <= limit);
     number.ok_or_else(|| {
         let help = format!("give the {name} as a number from 0 to {limit}");
         wrong(token, "a number in range", help)

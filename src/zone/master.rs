@@ -58,9 +58,7 @@ pub fn parse_master(
             Ok(entry) => reader.entry(&entry),
             Err(error) => {
                 let message = error.kind.to_string();
-                reader
-                    .findings
-                    .error(error.offset, String::new, message, error.kind.help());
+                reader.findings.error(error.offset, String::new, message, error.kind.help());
                 // What the lost entry named is not known, so what leans on it is not judged.
                 reader.owner = Owner::Lost;
             }
@@ -117,8 +115,7 @@ impl Reader<'_> {
             if matches!(self.owner, Owner::None) {
                 let help = "begin the first record's line with its owner; @ is the zone itself";
                 let message = "there is no record above whose owner this one could take";
-                self.findings
-                    .error(first.offset(), String::new, message, help);
+                self.findings.error(first.offset(), String::new, message, help);
                 self.owner = Owner::Lost;
             }
             self.record(&entry.tokens, first.offset());
@@ -176,9 +173,7 @@ impl Reader<'_> {
     fn read_owner(&mut self, token: &Token<'_>) -> Owner {
         let key = || token.text().to_owned();
         match super::field::parse_name(token, &self.origin) {
-            Err(error) => self
-                .findings
-                .rdata_error(token.offset(), String::new, error),
+            Err(error) => self.findings.rdata_error(token.offset(), String::new, error),
             Ok(name) if !name.is_at_or_below(self.zone) => {
                 let message = format!("{name} is not in the zone {}", self.zone);
                 let help = "remove the record, or put it into the file of its own zone";
@@ -204,11 +199,7 @@ impl Reader<'_> {
             Err(error) => return self.findings.rdata_error(start, owner_key, error),
         };
         let record_type = header.record_type;
-        let key = || {
-            format!("{} {record_type}", owner_key())
-                .trim_start()
-                .to_owned()
-        };
+        let key = || format!("{} {record_type}", owner_key()).trim_start().to_owned();
         let rdata = match parse_rdata(record_type, data, &self.origin) {
             Ok(rdata) => rdata,
             Err(error) => return self.findings.rdata_error(start, key, error),
@@ -217,9 +208,8 @@ impl Reader<'_> {
             self.doubtful(token, &key());
         }
         if record_type == RecordType::SOA && self.minimum.is_none() {
-            self.minimum = rdata
-                .last_chunk()
-                .map(|&octets| Ttl::saturating(u32::from_be_bytes(octets)));
+            self.minimum =
+                rdata.last_chunk().map(|&octets| Ttl::saturating(u32::from_be_bytes(octets)));
         }
         let Some(ttl) = self.ttl(header.ttl, start, key) else {
             return;
@@ -252,32 +242,22 @@ impl Reader<'_> {
         }
         let offset = tokens.last().map_or(start, Token::offset);
         let help = "write owner, TTL, class, type and data, as www 300 IN A 192.0.2.1";
-        Err(RdataError::new(
-            Some(offset),
-            "the record has no type",
-            help,
-        ))
+        Err(RdataError::new(Some(offset), "the record has no type", help))
     }
 
     /// The TTL of a record.
     fn ttl(&mut self, stated: Option<Ttl>, start: usize, key: impl Fn() -> String) -> Option<Ttl> {
-        let known = stated
-            .or(self.stated_ttl)
-            .or(self.last_ttl)
-            .or(self.default_ttl);
+        let known = stated.or(self.stated_ttl).or(self.last_ttl).or(self.default_ttl);
         if known.is_some() {
             return known;
         }
         let help = "write $TTL and a number of seconds at the top of the file, as $TTL 3600";
         let Some(minimum) = self.minimum else {
-            self.findings
-                .error(start, key, "the record has no TTL", help);
+            self.findings.error(start, key, "the record has no TTL", help);
             return None;
         };
-        let message = format!(
-            "no TTL is stated, so the SOA's minimum {} is taken",
-            minimum.seconds()
-        );
+        let message =
+            format!("no TTL is stated, so the SOA's minimum {} is taken", minimum.seconds());
         self.findings.warning(start, key, message, help);
         self.default_ttl = Some(minimum);
         Some(minimum)
@@ -301,15 +281,9 @@ impl Reader<'_> {
                 first.seconds()
             );
             let help = "give all records of one owner and type the same TTL (RFC 2181 section 5.2)";
-            self.findings
-                .warning(start, || place.key.clone(), message, help);
+            self.findings.warning(start, || place.key.clone(), message, help);
         }
-        let record = Record {
-            owner,
-            record_type,
-            ttl,
-            rdata,
-        };
+        let record = Record { owner, record_type, ttl, rdata };
         self.records.push(SourcedRecord { record, place });
     }
 
@@ -319,8 +293,7 @@ impl Reader<'_> {
         if ends_in_zone(text, self.zone) {
             let message = format!("{} is relative and ends in the zone's name", shorten(text));
             let help = format!("if it is the whole name, write the final dot: {text}.");
-            self.findings
-                .warning(token.offset(), || key.to_owned(), message, help);
+            self.findings.warning(token.offset(), || key.to_owned(), message, help);
         }
     }
 }
@@ -329,10 +302,7 @@ impl Reader<'_> {
 fn read_ttl(token: &Token<'_>) -> Result<Ttl, RdataError> {
     let seconds = parse_seconds(super::field::bare(token)?);
     seconds.and_then(Ttl::new).ok_or_else(|| {
-        let help = format!(
-            "write seconds from 0 to {}, as 3600, or units, as 1h30m",
-            Ttl::MAX
-        );
+        let help = format!("write seconds from 0 to {}, as 3600, or units, as 1h30m", Ttl::MAX);
         super::field::wrong(token, "a TTL", help)
     })
 }
@@ -359,11 +329,7 @@ fn read_class(token: &Token<'_>) -> Result<bool, RdataError> {
         return Ok(true);
     }
     let message = format!("the class {text} is not offered");
-    Err(RdataError::at(
-        token,
-        message,
-        "write IN, or leave the class out",
-    ))
+    Err(RdataError::at(token, message, "write IN, or leave the class out"))
 }
 
 /// Reads a type.
@@ -391,13 +357,7 @@ struct Findings<'a> {
 
 impl<'a> Findings<'a> {
     fn new(source: &'a Source, report: &'a Report) -> Self {
-        Self {
-            source,
-            report,
-            errors: 0,
-            warnings: 0,
-            left_out: [None; 2],
-        }
+        Self { source, report, errors: 0, warnings: 0, left_out: [None; 2] }
     }
 
     fn error(
@@ -422,12 +382,7 @@ impl<'a> Findings<'a> {
 
     /// An error of an entry that begins at `start`.
     fn rdata_error(&mut self, start: usize, key: impl FnOnce() -> String, error: RdataError) {
-        self.error(
-            error.offset.unwrap_or(start),
-            key,
-            error.message,
-            error.help,
-        );
+        self.error(error.offset.unwrap_or(start), key, error.message, error.help);
     }
 
     fn add(
@@ -459,9 +414,8 @@ impl<'a> Findings<'a> {
     fn finish(self) {
         let file = self.source.path();
         let help = "mend those above, then run the check again";
-        let [errors, warnings] = self
-            .left_out
-            .map(|offset| offset.map(|at| self.source.position(at)));
+        let [errors, warnings] =
+            self.left_out.map(|offset| offset.map(|at| self.source.position(at)));
         if errors.is_some() {
             let message = format!("and {} more errors", self.errors - MOST_FINDINGS);
             self.report.error(file, errors, "", message, help);
@@ -479,10 +433,8 @@ mod tests {
 
     #[test]
     fn the_example_zone_is_read_whole() {
-        let source = Source::new(
-            "example.test.zone",
-            include_str!("../../tests/data/example.test.zone"),
-        );
+        let source =
+            Source::new("example.test.zone", include_str!("../../tests/data/example.test.zone"));
         let report = Report::default();
         let zone = Name::parse_absolute("example.test").unwrap();
         let records = parse_master(&source, &zone, None, &report);

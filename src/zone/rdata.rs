@@ -35,11 +35,7 @@ impl RdataError {
         help: impl Into<String>,
     ) -> Self {
         let (message, help) = (message.into(), help.into());
-        Self {
-            offset,
-            message,
-            help,
-        }
+        Self { offset, message, help }
     }
 
     /// An error at a token.
@@ -101,19 +97,11 @@ pub fn parse_record_data(
     let mut entries = Lexer::new(text);
     let first = entries.next().transpose();
     let entry = first.map_err(|error| {
-        RdataError::new(
-            Some(error.offset),
-            error.kind.to_string(),
-            error.kind.help(),
-        )
+        RdataError::new(Some(error.offset), error.kind.to_string(), error.kind.help())
     })?;
     if entries.next().is_some() {
         let help = "give each record a string of its own";
-        return Err(RdataError::new(
-            None,
-            "the data has more than one line",
-            help,
-        ));
+        return Err(RdataError::new(None, "the data has more than one line", help));
     }
     let tokens = entry.map(|entry| entry.tokens).unwrap_or_default();
     if tokens.is_empty() && format_of(record_type).is_none() {
@@ -135,9 +123,7 @@ pub fn doubtful_names<'t, 'a>(
         .iter()
         .zip(tokens)
         .filter(|&(&(_, field), _)| field == Field::Name);
-    names
-        .map(|(_, token)| token)
-        .filter(|token| ends_in_zone(token.text(), zone))
+    names.map(|(_, token)| token).filter(|token| ends_in_zone(token.text(), zone))
 }
 
 /// True if a relative name in master-file form ends in the zone's own name, as `www.example.com`
@@ -169,21 +155,13 @@ fn parse_generic(
     tokens: &[Token<'_>],
 ) -> Result<Vec<u8>, RdataError> {
     let Some((length, digits)) = tokens.split_first() else {
-        return Err(RdataError::at(
-            mark,
-            r"the length is missing after \#",
-            FORM_OF_RFC_3597,
-        ));
+        return Err(RdataError::at(mark, r"the length is missing after \#", FORM_OF_RFC_3597));
     };
     let said = parse_number("length", length, u32::from(u16::MAX))?;
     let wire = parse_hex(digits)?;
     if u32::try_from(wire.len()) != Ok(said) {
         let message = format!("the length is {said}, but {} octets follow", wire.len());
-        return Err(RdataError::at(
-            length,
-            message,
-            format!("write {}", wire.len()),
-        ));
+        return Err(RdataError::at(length, message, format!("write {}", wire.len())));
     }
     let valid = match format_of(record_type) {
         Some(format) => format.show(&wire).is_some(),

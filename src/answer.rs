@@ -1,0 +1,176 @@
+//! The answer to a query, before it is octets: response code, sections, client-subnet scope and
+//! extended error, all borrowed from the state. It knows nothing of sockets or sizes; `wire` writes
+//! it.
+
+use std::fmt;
+
+use arrayvec::ArrayVec;
+
+use crate::query::Rcode;
+use crate::rr::{Rdata, RecordType, RrSet, Ttl};
+use crate::steer::load_balancer::LoadBalancer;
+use crate::steer::{NoAnswer, Pick};
+use crate::zone::node::{Glue, Node, Zone};
+
+/// The most aliases that are followed within a zone (steering.md).
+pub const MAX_ALIASES: usize = 8;
+
+/// An answer.
+#[derive(Debug)]
+pub struct Answer<'s> {
+    /// The response code.
+    pub rcode: Rcode,
+    /// AA.
+    pub authoritative: bool,
+    /// The answer section: aliases (a DNAME brings two sets), and what they lead to.
+    pub answer: ArrayVec<Set<'s>, { 2 * MAX_ALIASES + 1 }>,
+    /// The authority section: the SOA of a negative answer, or the NS of a referral.
+    pub authority: Option<Set<'s>>,
+    /// The addresses of a referral's name servers.
+    pub glue: Option<GlueSets<'s>>,
+    /// The scope prefix for a query with a client subnet.
+    pub ecs_scope: u8,
+    /// The extended error, for clients with EDNS.
+    pub extended_error: Option<ExtendedError<'s>>,
+}
+
+/// A record set of an answer.
+#[derive(Clone, Debug)]
+pub struct Set<'s> {
+    /// Whose records they are.
+    pub owner: Owner<'s>,
+    /// Their type.
+    pub record_type: RecordType,
+    /// Their TTL.
+    pub ttl: Ttl,
+    /// Their data.
+    pub data: Data<'s>,
+}
+
+/// The owner of a record set.
+#[derive(Clone, Debug)]
+pub enum Owner<'s> {
+    /// The name in the question, in the client's spelling.
+    Question,
+    /// A name of the zone or of an alias's data, in wire form.
+    Wire(&'s [u8]),
+    /// The target of a CNAME that was synthesised from a DNAME.
+    Synthesised(Rdata),
+}
+
+/// The data of a record set.
+#[derive(Clone, Debug)]
+pub enum Data<'s> {
+    /// Static records.
+    Static(&'s [Rdata]),
+    /// The addresses of the chosen origins.
+    Steered(Pick<'s>),
+    /// A CNAME that was synthesised from a DNAME (RFC 6672 section 2.2): the one thing in an answer
+    /// that is made for it, and so allocated.
+    Synthesised(Rdata),
+}
+
+/// The glue of a referral.
+#[derive(Clone, Copy, Debug)]
+pub struct GlueSets<'s> {
+    /// The zone that holds it.
+    pub zone: &'s Zone,
+    /// Which of its sets, those that are required first.
+    pub glue: &'s [Glue],
+}
+
+/// An extended error (RFC 8914), with what its text says.
+#[derive(Clone, Copy, Debug)]
+pub enum ExtendedError<'s> {
+    /// 20, Not Authoritative: the name is in no zone here.
+    NotAuthoritative,
+    /// 0, Other: a steered name has nothing to answer.
+    NoAnswer {
+        /// The load balancer.
+        balancer: &'s LoadBalancer,
+        /// The name of its fallback pool.
+        fallback: &'s str,
+        /// What is wrong with it.
+        reason: NoAnswer,
+    },
+    /// 0, Other: the answer could not be made.
+    Internal,
+}
+
+impl<'s> Answer<'s> {
+    /// An answer without records.
+    pub fn empty(rcode: Rcode) -> Self {
+        Self {
+            rcode,
+            authoritative: false,
+            answer: ArrayVec::new(),
+            authority: None,
+            glue: None,
+            ecs_scope: 0,
+            extended_error: None,
+        }
+    }
+}
+
+impl<'s> Set<'s> {
+    /// A set of static records.
+    pub fn of(owner: Owner<'s>, set: &'s RrSet) -> Self {
+        let RrSet { record_type, ttl, rdata } = set;
+        Self { owner, record_type: *record_type, ttl: *ttl, data: Data::Static(rdata) }
+    }
+
+    /// The data of each record, in order.
+    pub fn rdata(&self) -> impl Iterator<Item = &[u8]> {
+        let (slice, pick) = match &self.data {
+            Data::Static(rdata) => (*rdata, None),
+            Data::Synthesised(rdata) => (std::slice::from_ref(rdata), None),
+            Data::Steered(pick) => (&[][..], Some(pick)),
+        };
+        let steered = pick.into_iter().flat_map(Pick::rdata);
+        slice.iter().chain(steered).map(|rdata| &**rdata)
+    }
+}
+
+impl<'s> GlueSets<'s> {
+    /// The sets, and whether the referral is of no use without each.
+    pub fn sets(&self) -> impl Iterator<Item = (Set<'s>, bool)> + use<'s> {
+        let Self { zone, glue } = *self;
+        glue.iter().filter_map(|glue| {
+            let node: &'s Node = zone.node(glue.node)?;
+            let set = node.rrset(glue.record_type)?;
+            Some((Set::of(Owner::Wire(node.owner.as_wire()), set), glue.required))
+        })
+    }
+}
+
+impl ExtendedError<'_> {
+    /// The INFO-CODE.
+    pub fn code(&self) -> u16 {
+        match self {
+            Self::NotAuthoritative => 20,
+            Self::NoAnswer { .. } | Self::Internal => 0,
+        }
+    }
+}
+
+impl fmt::Display for ExtendedError<'_> {
+    /// The EXTRA-TEXT.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NotAuthoritative => f.write_str("not in any zone of this server"),
+            Self::NoAnswer { balancer, fallback, reason } => {
+                write!(
+                    f,
+                    "{}: no pool is available, and fallback pool {fallback} ",
+                    balancer.name
+                )?;
+                f.write_str(match reason {
+                    NoAnswer::FallbackDisabled => "is disabled",
+                    NoAnswer::FallbackDropped => "is unhealthy and drops its traffic",
+                    NoAnswer::FallbackEmpty => "has no origin to answer",
+                })
+            }
+            Self::Internal => f.write_str("the answer could not be made; see the server's log"),
+        }
+    }
+}

@@ -1,0 +1,574 @@
+//! From the octets of a message to a query, or to what it is refused with (RFC 1035, 6891, 7871,
+//! 8906). Reads in place: nothing is allocated, and nothing from the network is indexed.
+
+#![deny(clippy::indexing_slicing)]
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+use arrayvec::ArrayVec;
+
+use crate::name::{MAX_NAME, wire_length};
+use crate::rr::RecordType;
+
+/// The length of a message's header (RFC 1035 section 4.1.1).
+pub const HEADER: usize = 12;
+/// The largest reply over UDP, and the size that replies advertise (RFC 9715).
+pub const MAX_UDP: u16 = 1232;
+/// The largest reply over UDP to a query without EDNS (RFC 1035 section 4.2.1).
+pub const PLAIN_UDP: u16 = 512;
+/// The EDNS option of the client subnet (RFC 7871).
+pub const OPTION_CLIENT_SUBNET: u16 = 8;
+/// The EDNS option of extended errors (RFC 8914).
+pub const OPTION_EXTENDED_ERROR: u16 = 15;
+
+/// What a message is.
+#[derive(Debug)]
+pub enum Request<'m> {
+    /// Not to be replied to: too short for a header, or itself a reply.
+    Ignore,
+    /// A query that can be answered.
+    Query(Query<'m>),
+    /// Something that is refused.
+    Refused(Refused<'m>),
+}
+
+/// A query of one question in class IN.
+#[derive(Debug)]
+pub struct Query<'m> {
+    /// Its question.
+    pub question: Question<'m>,
+    /// Its EDNS, if it has any.
+    pub edns: Option<Edns>,
+}
+
+/// What a message is refused with, and what of it is repeated in the reply.
+#[derive(Debug)]
+pub struct Refused<'m> {
+    /// Why.
+    pub rcode: Rcode,
+    /// The question, where there is exactly one and it can be read.
+    pub question: Option<Question<'m>>,
+    /// The EDNS, where it can be read.
+    pub edns: Option<Edns>,
+}
+
+impl<'m> Request<'m> {
+    /// The question and the EDNS that a reply repeats.
+    pub fn echoed(&self) -> (Option<&Question<'m>>, Option<Edns>) {
+        match self {
+            Self::Ignore => (None, None),
+            Self::Query(query) => (Some(&query.question), query.edns),
+            Self::Refused(refused) => (refused.question.as_ref(), refused.edns),
+        }
+    }
+}
+
+/// A question.
+#[derive(Clone, Debug)]
+pub struct Question<'m> {
+    /// The name in wire form, as it was spelled.
+    pub name: &'m [u8],
+    /// The name in lower-case wire form.
+    pub key: ArrayVec<u8, MAX_NAME>,
+    /// The type asked for.
+    pub record_type: RecordType,
+    /// The class asked for.
+    pub class: u16,
+}
+
+/// The EDNS of a query (RFC 6891).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Edns {
+    /// The size of reply that the client takes over UDP.
+    pub udp_size: u16,
+    /// The version.
+    pub version: u8,
+    /// The DO bit (RFC 3225).
+    pub dnssec_ok: bool,
+    /// The client subnet (RFC 7871).
+    pub client_subnet: Option<ClientSubnet>,
+}
+
+/// An EDNS Client Subnet option of a query (RFC 7871 section 6), valid and with scope 0.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ClientSubnet {
+    /// Where the client is; none in family 0, which goes with prefix 0 only.
+    pub address: Option<IpAddr>,
+    /// How many bits of the address are given.
+    pub source_prefix: u8,
+}
+
+/// The response codes that are used (RFC 1035, 6891).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Rcode {
+    /// NOERROR
+    NoError,
+    /// FORMERR
+    FormErr,
+    /// SERVFAIL
+    ServFail,
+    /// NXDOMAIN
+    NxDomain,
+    /// NOTIMP
+    NotImp,
+    /// REFUSED
+    Refused,
+    /// YXDOMAIN (RFC 6672)
+    YxDomain,
+    /// BADVERS, an extended code
+    BadVers,
+}
+
+impl Rcode {
+    /// The code's number, 12 bits with EDNS.
+    pub fn code(self) -> u16 {
+        match self {
+            Self::NoError => 0,
+            Self::FormErr => 1,
+            Self::ServFail => 2,
+            Self::NxDomain => 3,
+            Self::NotImp => 4,
+            Self::Refused => 5,
+            Self::YxDomain => 6,
+            Self::BadVers => 16,
+        }
+    }
+
+    /// The code's mnemonic.
+    pub fn mnemonic(self) -> &'static str {
+        match self {
+            Self::NoError => "NOERROR",
+            Self::FormErr => "FORMERR",
+            Self::ServFail => "SERVFAIL",
+            Self::NxDomain => "NXDOMAIN",
+            Self::NotImp => "NOTIMP",
+            Self::Refused => "REFUSED",
+            Self::YxDomain => "YXDOMAIN",
+            Self::BadVers => "BADVERS",
+        }
+    }
+}
+
+impl Edns {
+    /// The largest reply over UDP that this client gets: its own size, 512 at least, and 1232 at
+    /// most (RFC 6891 section 6.2.3, RFC 9715).
+    pub fn reply_size(&self) -> u16 {
+        self.udp_size.clamp(PLAIN_UDP, MAX_UDP)
+    }
+}
+
+impl ClientSubnet {
+    /// The address that locates the client; none if the client asks that its address is not used
+    /// (source prefix 0, RFC 7871 section 7.1.2).
+    pub fn locating_address(&self) -> Option<IpAddr> {
+        self.address.filter(|_| self.source_prefix > 0)
+    }
+
+    /// Reads the option's data. None if it is malformed: another family, a prefix that is too long,
+    /// an address of another length than the prefix needs, bits beyond the prefix, or a scope in a
+    /// query.
+    pub fn parse(data: &[u8]) -> Option<Self> {
+        let mut reader = Reader { octets: data, at: 0 };
+        let (family, source_prefix, scope) = (reader.u16()?, reader.u8()?, reader.u8()?);
+        let given = reader.rest();
+        if scope != 0 || given.len() != usize::from(source_prefix).div_ceil(8) {
+            return None;
+        }
+        let beyond = source_prefix % 8;
+        if beyond != 0 && given.last().is_some_and(|last| last << beyond != 0) {
+            return None;
+        }
+        let address = match family {
+            0 if source_prefix == 0 => None,
+            1 if source_prefix <= 32 => Some(IpAddr::V4(Ipv4Addr::from(padded::<4>(given)))),
+            2 if source_prefix <= 128 => Some(IpAddr::V6(Ipv6Addr::from(padded::<16>(given)))),
+            _ => return None,
+        };
+        Some(Self { address, source_prefix })
+    }
+
+    /// Writes the option's data for a reply with this scope prefix: family, source prefix and
+    /// address as in the query (RFC 7871 section 7.2.1).
+    pub fn reply(&self, scope_prefix: u8) -> ArrayVec<u8, 20> {
+        let mut data = ArrayVec::new();
+        let family: u8 = match self.address {
+            None => 0,
+            Some(IpAddr::V4(_)) => 1,
+            Some(IpAddr::V6(_)) => 2,
+        };
+        data.extend([0, family, self.source_prefix, scope_prefix]);
+        let octets = usize::from(self.source_prefix).div_ceil(8);
+        match self.address {
+            None => {}
+            Some(IpAddr::V4(ip)) => data.extend(ip.octets().into_iter().take(octets)),
+            Some(IpAddr::V6(ip)) => data.extend(ip.octets().into_iter().take(octets)),
+        }
+        data
+    }
+}
+
+/// Octets, filled up with zeros.
+fn padded<const N: usize>(octets: &[u8]) -> [u8; N] {
+    let mut padded = [0; N];
+    for (to, from) in padded.iter_mut().zip(octets) {
+        *to = *from;
+    }
+    padded
+}
+
+/// Reads a message.
+pub fn parse(message: &[u8]) -> Request<'_> {
+    let mut reader = Reader { octets: message, at: 0 };
+    let Some(header) = Header::read(&mut reader) else { return Request::Ignore };
+    if header.is_reply {
+        return Request::Ignore;
+    }
+    let refuse = |rcode, question, edns| Request::Refused(Refused { rcode, question, edns });
+    // Exactly one question (RFC 9619).
+    let question = if header.questions == 1 { read_question(&mut reader) } else { None };
+    if header.questions != 1 {
+        let rcode = if header.opcode == 0 { Rcode::FormErr } else { Rcode::NotImp };
+        return refuse(rcode, None, None);
+    }
+    let Some(question) = question else {
+        let rcode = if header.opcode == 0 { Rcode::FormErr } else { Rcode::NotImp };
+        return refuse(rcode, None, None);
+    };
+    let edns = match read_records(&mut reader, &header) {
+        Ok(edns) => edns,
+        Err(Malformed { edns }) => {
+            // Other opcodes have other bodies: that they are not offered comes first.
+            let rcode = if header.opcode == 0 { Rcode::FormErr } else { Rcode::NotImp };
+            return refuse(rcode, Some(question), edns);
+        }
+    };
+    let rcode = if header.opcode != 0 {
+        Rcode::NotImp
+    } else if edns.is_some_and(|edns| edns.version > 0) {
+        Rcode::BadVers
+    } else if question.class != CLASS_IN {
+        Rcode::Refused
+    } else if matches!(question.record_type, RecordType::AXFR | RecordType::IXFR) {
+        Rcode::Refused
+    } else if question.record_type == RecordType::OPT {
+        Rcode::FormErr
+    } else {
+        return Request::Query(Query { question, edns });
+    };
+    refuse(rcode, Some(question), edns)
+}
+
+/// The class IN (RFC 1035 section 3.2.4).
+pub const CLASS_IN: u16 = 1;
+
+/// What of a header the rest of the message depends on.
+struct Header {
+    is_reply: bool,
+    opcode: u8,
+    questions: u16,
+    /// Answer and authority records.
+    ordinary: u32,
+    additional: u16,
+}
+
+impl Header {
+    fn read(reader: &mut Reader<'_>) -> Option<Self> {
+        let _id = reader.u16()?;
+        let flags = reader.u16()?;
+        let (questions, answers) = (reader.u16()?, reader.u16()?);
+        let (authorities, additional) = (reader.u16()?, reader.u16()?);
+        Some(Self {
+            is_reply: flags & 0x8000 != 0,
+            opcode: u8::try_from(flags >> 11 & 0x0f).unwrap_or(0),
+            questions,
+            ordinary: u32::from(answers) + u32::from(authorities),
+            additional,
+        })
+    }
+}
+
+fn read_question<'m>(reader: &mut Reader<'m>) -> Option<Question<'m>> {
+    // There is nothing before the first name that a pointer could point to.
+    let length = wire_length(reader.rest_from_here())?;
+    let name = reader.take(length)?;
+    let mut key = ArrayVec::new();
+    key.try_extend_from_slice(name).ok()?;
+    key.make_ascii_lowercase();
+    Some(Question { name, key, record_type: RecordType(reader.u16()?), class: reader.u16()? })
+}
+
+/// The records of a message are malformed; what was understood of its EDNS.
+struct Malformed {
+    edns: Option<Edns>,
+}
+
+/// Reads all records, of which only OPT matters, to the end of the message.
+fn read_records(reader: &mut Reader<'_>, header: &Header) -> Result<Option<Edns>, Malformed> {
+    let mut edns: Option<Edns> = None;
+    for number in 0..header.ordinary + u32::from(header.additional) {
+        let Some(record) = read_record(reader) else { return Err(Malformed { edns }) };
+        if record.record_type != RecordType::OPT {
+            continue;
+        }
+        // One OPT at most, with the root as owner, in the additional section (RFC 6891
+        // section 6.1.1).
+        let misplaced = number < header.ordinary || !record.owner_is_root || edns.is_some();
+        let (read, well_formed) = read_edns(&record);
+        if misplaced {
+            return Err(Malformed { edns: edns.or(Some(read)) });
+        }
+        edns = Some(read);
+        if !well_formed {
+            return Err(Malformed { edns });
+        }
+    }
+    if reader.rest_from_here().is_empty() { Ok(edns) } else { Err(Malformed { edns }) }
+}
+
+/// A record of a query.
+struct RawRecord<'m> {
+    owner_is_root: bool,
+    record_type: RecordType,
+    class: u16,
+    ttl: u32,
+    rdata: &'m [u8],
+}
+
+fn read_record<'m>(reader: &mut Reader<'m>) -> Option<RawRecord<'m>> {
+    let owner_is_root = skip_name(reader)?;
+    let (record_type, class, ttl) = (RecordType(reader.u16()?), reader.u16()?, reader.u32()?);
+    let length = reader.u16()?;
+    let rdata = reader.take(usize::from(length))?;
+    Some(RawRecord { owner_is_root, record_type, class, ttl, rdata })
+}
+
+/// Skips a name that may end in a compression pointer, without following it; true for the root.
+fn skip_name(reader: &mut Reader<'_>) -> Option<bool> {
+    let start = reader.at;
+    loop {
+        let length = reader.u8()?;
+        match length {
+            0 => return Some(reader.at == start + 1),
+            1..=63 => {
+                reader.take(usize::from(length))?;
+            }
+            0xc0.. => {
+                let low = reader.u8()?;
+                let target = usize::from(length & 0x3f) << 8 | usize::from(low);
+                // A pointer points to what stands before it (RFC 1035 section 4.1.4).
+                return (target >= HEADER && target < start).then_some(false);
+            }
+            _ => return None,
+        }
+        if reader.at - start > MAX_NAME {
+            return None;
+        }
+    }
+}
+
+/// Reads an OPT record; false beside it if its options are malformed. The options of a version that
+/// is not known are left alone.
+fn read_edns(record: &RawRecord<'_>) -> (Edns, bool) {
+    let mut edns = Edns {
+        udp_size: record.class,
+        version: u8::try_from(record.ttl >> 16 & 0xff).unwrap_or(0),
+        dnssec_ok: record.ttl & 0x8000 != 0,
+        client_subnet: None,
+    };
+    if edns.version > 0 {
+        return (edns, true);
+    }
+    let mut options = Reader { octets: record.rdata, at: 0 };
+    while !options.rest_from_here().is_empty() {
+        let option = |options: &mut Reader<'_>| {
+            let (code, length) = (options.u16()?, options.u16()?);
+            Some((code, options.at, options.take(usize::from(length))?.len()))
+        };
+        let Some((code, at, length)) = option(&mut options) else { return (edns, false) };
+        if code == OPTION_CLIENT_SUBNET {
+            let data = record.rdata.get(at..at + length).unwrap_or_default();
+            match ClientSubnet::parse(data) {
+                Some(subnet) if edns.client_subnet.is_none() => edns.client_subnet = Some(subnet),
+                _ => return (Edns { client_subnet: None, ..edns }, false),
+            }
+        }
+    }
+    (edns, true)
+}
+
+/// Octets that are read from the front.
+struct Reader<'m> {
+    octets: &'m [u8],
+    at: usize,
+}
+
+impl<'m> Reader<'m> {
+    fn rest_from_here(&self) -> &'m [u8] {
+        self.octets.get(self.at..).unwrap_or_default()
+    }
+
+    fn rest(self) -> &'m [u8] {
+        self.rest_from_here()
+    }
+
+    fn take(&mut self, length: usize) -> Option<&'m [u8]> {
+        let taken = self.octets.get(self.at..self.at.checked_add(length)?)?;
+        self.at += length;
+        Some(taken)
+    }
+
+    fn u8(&mut self) -> Option<u8> {
+        self.take(1)?.first().copied()
+    }
+
+    fn u16(&mut self) -> Option<u16> {
+        Some(u16::from_be_bytes(self.take(2)?.try_into().ok()?))
+    }
+
+    fn u32(&mut self) -> Option<u32> {
+        Some(u32::from_be_bytes(self.take(4)?.try_into().ok()?))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    /// A query for example.test A, with this many of the other records announced.
+    fn query(flags: u16, counts: [u16; 4], tail: &[u8]) -> Vec<u8> {
+        let mut message = vec![0x12, 0x34];
+        message.extend(flags.to_be_bytes());
+        for count in counts {
+            message.extend(count.to_be_bytes());
+        }
+        message.extend(b"\x07eXample\x04test\x00\x00\x01\x00\x01");
+        message.extend(tail);
+        message
+    }
+
+    fn opt(version: u8, options: &[u8]) -> Vec<u8> {
+        let mut opt = vec![0, 0, 41, 0x10, 0, 0, version, 0, 0];
+        opt.extend(u16::try_from(options.len()).unwrap().to_be_bytes());
+        opt.extend(options);
+        opt
+    }
+
+    fn refused(message: &[u8]) -> Rcode {
+        match parse(message) {
+            Request::Refused(refused) => refused.rcode,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn a_query_keeps_its_spelling_and_is_looked_up_in_lower_case() {
+        let message = query(0x0100, [1, 0, 0, 0], &[]);
+        let Request::Query(query) = parse(&message) else { panic!() };
+        assert_eq!(query.question.name, b"\x07eXample\x04test\x00");
+        assert_eq!(query.question.key.as_slice(), b"\x07example\x04test\x00");
+        assert_eq!(query.question.record_type, RecordType::A);
+        assert!(query.edns.is_none());
+    }
+
+    #[test]
+    fn replies_and_scraps_are_ignored() {
+        assert!(matches!(parse(&query(0x8000, [1, 0, 0, 0], &[])), Request::Ignore));
+        assert!(matches!(parse(&[0; 11]), Request::Ignore));
+        assert!(matches!(parse(&[]), Request::Ignore));
+    }
+
+    #[test]
+    fn the_wrong_number_of_questions_is_formerr() {
+        for count in [0, 2, 65535] {
+            assert_eq!(refused(&query(0, [count, 0, 0, 0], &[])), Rcode::FormErr);
+        }
+    }
+
+    #[test]
+    fn other_opcodes_are_not_implemented_whatever_follows() {
+        for opcode in 1..16u16 {
+            assert_eq!(refused(&query(opcode << 11, [1, 0, 0, 0], &[])), Rcode::NotImp);
+            assert_eq!(refused(&query(opcode << 11, [1, 1, 0, 0], &[])), Rcode::NotImp);
+        }
+    }
+
+    #[test]
+    fn edns_is_read_and_its_failures_are_told_apart() {
+        let with = |opt: &[u8], count| query(0, [1, 0, 0, count], opt);
+        let message = with(&opt(0, &[]), 1);
+        let Request::Query(parsed) = parse(&message) else { panic!() };
+        assert_eq!(parsed.edns.unwrap().reply_size(), MAX_UDP);
+        assert_eq!(refused(&with(&opt(1, &[0xff]), 1)), Rcode::BadVers);
+        let two = [opt(0, &[]), opt(0, &[])].concat();
+        assert_eq!(refused(&with(&two, 2)), Rcode::FormErr);
+        // An option that is longer than the record; octets after the last record.
+        assert_eq!(refused(&with(&opt(0, &[0, 100, 0, 1]), 1)), Rcode::FormErr);
+        assert_eq!(refused(&with(&[opt(0, &[]), vec![0]].concat(), 1)), Rcode::FormErr);
+        // An owner that is not the root.
+        let mut owned = opt(0, &[]);
+        owned.splice(0..1, *b"\x01a\x00");
+        assert_eq!(refused(&with(&owned, 1)), Rcode::FormErr);
+    }
+
+    #[test]
+    fn client_subnets_must_be_exact() {
+        let good: [(&[u8], Option<&str>, u8); 5] = [
+            (&[0, 1, 24, 0, 192, 0, 2], Some("192.0.2.0"), 24),
+            (&[0, 1, 0, 0], None, 0),
+            (&[0, 0, 0, 0], None, 0),
+            (&[0, 1, 32, 0, 192, 0, 2, 1], Some("192.0.2.1"), 32),
+            (&[0, 2, 33, 0, 0x20, 1, 0x0d, 0xb8, 0x80], Some("2001:db8:8000::"), 33),
+        ];
+        for (data, address, prefix) in good {
+            let subnet = ClientSubnet::parse(data).unwrap();
+            assert_eq!(subnet.locating_address(), address.map(|ip| ip.parse().unwrap()));
+            assert_eq!(subnet.source_prefix, prefix);
+            assert_eq!(subnet.reply(0).as_slice(), data, "echoed as it came");
+        }
+        let bad: [&[u8]; 9] = [
+            &[0, 1, 24, 0, 192, 0],
+            &[0, 1, 24, 0, 192, 0, 2, 0],
+            &[0, 1, 23, 0, 192, 0, 3],
+            &[0, 1, 33, 0, 192, 0, 2, 1, 0],
+            &[0, 3, 24, 0, 192, 0, 2],
+            &[0, 1, 24, 1, 192, 0, 2],
+            &[0, 0, 8, 0, 1],
+            &[0, 1, 24],
+            &[],
+        ];
+        for data in bad {
+            assert_eq!(ClientSubnet::parse(data), None, "{data:?}");
+        }
+    }
+
+    #[test]
+    fn names_in_records_may_be_compressed_but_not_loop() {
+        let record = |name: &[u8]| [name, &[0, 16, 0, 1, 0, 0, 0, 0, 0, 0]].concat();
+        let message = query(0, [1, 0, 0, 1], &record(&[0xc0, 12]));
+        assert!(matches!(parse(&message), Request::Query(_)));
+        for pointer in [[0xc0, 0xff], [0xc0, 30], [0xc0, 0]] {
+            assert_eq!(refused(&query(0, [1, 0, 0, 1], &record(&pointer))), Rcode::FormErr);
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn no_message_panics(message in proptest::collection::vec(any::<u8>(), 0..200)) {
+            parse(&message);
+        }
+
+        #[test]
+        fn no_mutation_of_a_query_panics(
+            at in 0usize..60, value: u8, cut in 0usize..60,
+        ) {
+            let option = [0, 8, 0, 7, 0, 1, 24, 0, 192, 0, 2];
+            let mut message = query(0, [1, 0, 0, 1], &opt(0, &option));
+            if let Some(octet) = message.get_mut(at) {
+                *octet = value;
+            }
+            message.truncate(message.len().saturating_sub(cut));
+            parse(&message);
+        }
+    }
+}

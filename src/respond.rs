@@ -1,0 +1,273 @@
+//! The one function that answers: a query, a client address and the state of the moment to an
+//! [`Answer`]. Every transport, `explain` and every test of answers goes through it.
+
+use std::net::IpAddr;
+
+use crate::answer::{Answer, Data, ExtendedError, GlueSets, MAX_ALIASES, Owner, Set};
+use crate::locate::Located;
+use crate::name::{MAX_NAME, wire_length};
+use crate::query::{ClientSubnet, Query, Rcode, Request};
+use crate::rr::{Rdata, RecordType, RrSet, Ttl};
+use crate::state::State;
+use crate::steer::load_balancer::{ClientSource, LoadBalancer};
+use crate::steer::plan::Plan;
+use crate::steer::pool::Family;
+use crate::steer::{Decision, Outcome, Sequences, decide, pick};
+use crate::zone::lookup::Found;
+use crate::zone::node::{Cut, Node, Zone};
+
+/// What answers are made from.
+#[derive(Debug)]
+pub struct Responder<'s, S> {
+    /// The configuration.
+    pub state: &'s State,
+    /// What health makes of it.
+    pub plan: &'s Plan,
+    /// The numbers of the answers.
+    pub sequences: &'s S,
+}
+
+/// Who asks: the source address of the query, and its client subnet.
+#[derive(Clone, Copy, Debug)]
+pub struct Client {
+    /// The source address.
+    pub resolver: IpAddr,
+    /// The client subnet of the query.
+    pub subnet: Option<ClientSubnet>,
+}
+
+/// Where a load balancer's client is, and the scope that goes with it.
+#[derive(Clone, Copy, Debug)]
+pub struct ClientPlace {
+    /// The address that was located, and what was found.
+    pub located: Located,
+    /// The address itself.
+    pub address: IpAddr,
+    /// True if the address is the query's client subnet, not its source.
+    pub by_subnet: bool,
+    /// The ECS scope prefix of an answer that is steered by it.
+    pub ecs_scope: u8,
+}
+
+/// The answer to anything that is not a query to be ignored; none for that.
+pub fn respond<'s>(
+    request: &Request<'_>,
+    resolver: IpAddr,
+    responder: &Responder<'s, impl Sequences>,
+) -> Option<Answer<'s>> {
+    match request {
+        Request::Ignore => None,
+        Request::Refused(refused) => Some(Answer::empty(refused.rcode)),
+        Request::Query(query) => Some(responder.answer(query, resolver)),
+    }
+}
+
+/// Where the client of a load balancer is (steering.md, "Who the client is").
+pub fn place_client(state: &State, balancer: &LoadBalancer, client: &Client) -> ClientPlace {
+    let subnet = match balancer.client {
+        ClientSource::Ecs => client.subnet.and_then(|subnet| subnet.locating_address()),
+        ClientSource::Resolver => None,
+    };
+    let address = subnet.unwrap_or_else(|| client.resolver.to_canonical());
+    let located = state.locator.locate(address);
+    // The scope says for whom an answer holds. It is 0 where the answer cannot depend on the
+    // client, and where it was steered by the resolver's own address.
+    let depends = subnet.is_some() && balancer.depends_on_client;
+    let ecs_scope = if depends { located.scope } else { 0 };
+    ClientPlace { located, address, by_subnet: subnet.is_some(), ecs_scope }
+}
+
+impl<'s, S: Sequences> Responder<'s, S> {
+    /// Answers a query.
+    pub fn answer(&self, query: &Query<'_>, resolver: IpAddr) -> Answer<'s> {
+        let question = &query.question;
+        let Some(zone) = self.state.zones.find(&question.key, question.record_type) else {
+            let mut answer = Answer::empty(Rcode::Refused);
+            answer.extended_error = Some(ExtendedError::NotAuthoritative);
+            return answer;
+        };
+        let subnet = query.edns.and_then(|edns| edns.client_subnet);
+        let client = Client { resolver, subnet };
+        let mut answer = Answer::empty(Rcode::NoError);
+        answer.authoritative = true;
+        Walk {
+            responder: self,
+            zone,
+            client,
+            record_type: question.record_type,
+            answer: &mut answer,
+        }
+        .from(&question.key);
+        answer
+    }
+}
+
+/// Following a name through a zone, aliases included, filling in the answer.
+struct Walk<'w, 's, S> {
+    responder: &'w Responder<'s, S>,
+    zone: &'s Zone,
+    client: Client,
+    record_type: RecordType,
+    answer: &'w mut Answer<'s>,
+}
+
+/// Where the walk goes on.
+enum Step<'s> {
+    Done,
+    /// At the target of an alias.
+    To(Owner<'s>),
+}
+
+impl<'s, S: Sequences> Walk<'_, 's, S> {
+    fn from(&mut self, key: &[u8]) {
+        let mut step = self.visit(key, Owner::Question);
+        let mut lower = [0u8; MAX_NAME];
+        for _ in 0..MAX_ALIASES {
+            let Step::To(owner) = step else { return };
+            let target: &[u8] = match &owner {
+                Owner::Question => return,
+                Owner::Wire(wire) => wire,
+                Owner::Synthesised(wire) => wire,
+            };
+            let Some(key) = lower.get_mut(..target.len()) else { return };
+            key.copy_from_slice(target);
+            key.make_ascii_lowercase();
+            // A target inside the zone is followed, one outside never is (steering.md).
+            let inside = self.responder.state.zones.find(key, self.record_type);
+            if !inside.is_some_and(|zone| std::ptr::eq(zone, self.zone)) {
+                return;
+            }
+            step = self.visit(key, owner);
+        }
+    }
+
+    /// Answers for one name.
+    fn visit(&mut self, key: &[u8], owner: Owner<'s>) -> Step<'s> {
+        match self.zone.lookup(key, self.record_type) {
+            Found::Node(node) => self.node(node, owner),
+            Found::Cut(cut) => self.refer(cut),
+            Found::Dname { node, rrset } => self.redirect(node, rrset, key, owner),
+            Found::Nothing => {
+                self.answer.rcode = Rcode::NxDomain;
+                self.negative(self.zone.soa.negative_ttl);
+                Step::Done
+            }
+        }
+    }
+
+    /// Answers from a node: steered types from its load balancer, else its records of the type,
+    /// else its alias, else NODATA.
+    fn node(&mut self, node: &'s Node, owner: Owner<'s>) -> Step<'s> {
+        if let Some(balancer) = node.steered.and_then(|id| self.responder.state.balancer(id))
+            && (self.record_type.is_steered() || self.record_type == RecordType::ANY)
+        {
+            self.steer(balancer, owner);
+            return Step::Done;
+        }
+        // ANY gets one set (RFC 8482 section 4.1), never an alias to follow.
+        let set = match self.record_type {
+            RecordType::ANY => node.rrsets.first(),
+            record_type => node.rrset(record_type),
+        };
+        if let Some(set) = set {
+            self.push(Set::of(owner, set));
+            return Step::Done;
+        }
+        if let Some(set) = node.rrset(RecordType::CNAME) {
+            self.push(Set::of(owner, set));
+            return set.rdata.first().map_or(Step::Done, |target| Step::To(Owner::Wire(target)));
+        }
+        self.negative(self.zone.soa.negative_ttl);
+        Step::Done
+    }
+
+    /// Answers a steered type.
+    fn steer(&mut self, balancer: &'s LoadBalancer, owner: Owner<'s>) {
+        let Responder { state, plan, sequences } = *self.responder;
+        let client = place_client(state, balancer, &self.client);
+        let place = &client.located.place;
+        let steering = state.steering(plan);
+        let Decision { outcome, .. } = decide(&steering, balancer, place);
+        let pool = match outcome {
+            Outcome::Available(pool) | Outcome::Fallback(pool) => pool,
+            Outcome::Nothing(reason) => {
+                // Not NODATA: that would be cached, and outlive the fault (steering.md).
+                self.answer.rcode = Rcode::ServFail;
+                self.answer.authoritative = false;
+                self.answer.answer.clear();
+                self.answer.ecs_scope = self.answer.ecs_scope.max(client.ecs_scope);
+                let fallback = state.pool_name(balancer.fallback_pool);
+                self.answer.extended_error =
+                    Some(ExtendedError::NoAnswer { balancer, fallback, reason });
+                return;
+            }
+        };
+        let families: &[(Family, RecordType)] = match self.record_type {
+            RecordType::A => &[(Family::V4, RecordType::A)],
+            RecordType::AAAA => &[(Family::V6, RecordType::AAAA)],
+            RecordType::ANY => &[(Family::V4, RecordType::A), (Family::V6, RecordType::AAAA)],
+            _ => &[],
+        };
+        for &(family, record_type) in families {
+            if let Some(pick) = pick(&steering, balancer, pool, place, family, sequences) {
+                let data = Data::Steered(pick);
+                self.push(Set { owner, record_type, ttl: balancer.ttl, data });
+                // The parts of a chain hold for the narrowest of their scopes.
+                self.answer.ecs_scope = self.answer.ecs_scope.max(client.ecs_scope);
+                return;
+            }
+        }
+        self.negative(self.zone.soa.negative_ttl.min(balancer.ttl));
+    }
+
+    /// Refers to the name servers of a delegated zone; not authoritative, unless aliases of this
+    /// zone led there.
+    fn refer(&mut self, cut: &'s Cut) -> Step<'s> {
+        let Some(node) = self.zone.node(cut.node) else { return Step::Done };
+        self.answer.authoritative = !self.answer.answer.is_empty();
+        self.answer.authority =
+            node.rrset(RecordType::NS).map(|set| Set::of(Owner::Wire(node.owner.as_wire()), set));
+        self.answer.glue = Some(GlueSets { zone: self.zone, glue: &cut.glue });
+        Step::Done
+    }
+
+    /// Answers with a DNAME and the CNAME that follows from it (RFC 6672 section 3.2).
+    fn redirect(
+        &mut self,
+        node: &'s Node,
+        dname: &'s RrSet,
+        key: &[u8],
+        owner: Owner<'s>,
+    ) -> Step<'s> {
+        self.push(Set::of(Owner::Wire(node.owner.as_wire()), dname));
+        let prefix = key.len().saturating_sub(node.owner.as_wire().len());
+        let target = dname.rdata.first().map_or(&[][..], |target| target);
+        let substituted = [key.get(..prefix).unwrap_or_default(), target].concat();
+        if wire_length(&substituted) != Some(substituted.len()) {
+            // The substitution has no room (RFC 6672 section 2.2).
+            self.answer.rcode = Rcode::YxDomain;
+            return Step::Done;
+        }
+        let substituted = Rdata::from(substituted);
+        let data = Data::Synthesised(substituted.clone());
+        self.push(Set { owner, record_type: RecordType::CNAME, ttl: dname.ttl, data });
+        if matches!(self.record_type, RecordType::CNAME | RecordType::ANY) {
+            return Step::Done;
+        }
+        Step::To(Owner::Synthesised(substituted))
+    }
+
+    /// Adds the SOA of a negative answer (RFC 2308), unless the chain left the answer empty for
+    /// another reason. Negative answers have scope 0 (RFC 7871 section 7.4).
+    fn negative(&mut self, ttl: Ttl) {
+        let soa = &self.zone.soa.rrset;
+        let owner = Owner::Wire(self.zone.apex.as_wire());
+        self.answer.authority = Some(Set { ttl, ..Set::of(owner, soa) });
+    }
+
+    /// Adds a set to the answer section; a chain is shorter than its capacity.
+    fn push(&mut self, set: Set<'s>) {
+        let full = self.answer.answer.try_push(set).is_err();
+        debug_assert!(!full, "a chain of aliases is bounded");
+    }
+}

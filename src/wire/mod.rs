@@ -1,0 +1,3 @@
+//! Between answers and octets.
+
+pub mod message;
