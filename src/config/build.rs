@@ -215,9 +215,11 @@ impl Builder<'_> {
     /// Reads a zone's load balancers and master file, and builds its tree.
     fn finish_zone(&mut self, zone: ReadZone<'_, '_, '_>) -> Option<Zone> {
         let ReadZone { table, source, head, scope } = zone;
+        let mut sources = vec![source.path().to_owned()];
         let master_records = match &head.zonefile {
             Some((path, place)) => {
                 let path = source.path().parent().unwrap_or(Path::new("")).join(path);
+                sources.push(path.clone());
                 match (self.read)(&path) {
                     Ok(text) => {
                         let master = Source::new(path, text);
@@ -254,6 +256,7 @@ impl Builder<'_> {
             toml_records: head.records,
             master_records,
             soa: head.soa,
+            sources,
             steered,
         };
         build_zone(parts, self.report)

@@ -2,6 +2,7 @@
 
 pub mod build;
 pub mod decimal;
+pub mod files;
 pub mod load_balancers;
 pub mod monitors;
 pub mod pools;

@@ -281,8 +281,7 @@ fn reply_edns(edns: &Edns, answer: &Answer<'_>) -> HickoryEdns {
         reply.options_mut().insert(EdnsOption::Unknown(OPTION_CLIENT_SUBNET, data));
     }
     if let Some(error) = &answer.extended_error {
-        let mut text = error.to_string();
-        text.truncate(text.floor_char_boundary(MAX_ERROR_TEXT));
+        let text: String = error.to_string().chars().take(MAX_ERROR_TEXT).collect();
         let data = [&error.code().to_be_bytes(), text.as_bytes()].concat();
         reply.options_mut().insert(EdnsOption::Unknown(OPTION_EXTENDED_ERROR, data));
     }

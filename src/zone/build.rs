@@ -2,6 +2,7 @@
 //! non-terminals, finds the cuts, and refuses what a zone cannot hold.
 
 use std::collections::{BTreeMap, HashMap};
+use std::path::PathBuf;
 
 use crate::config::reader::Place;
 use crate::config::report::Report;
@@ -24,6 +25,8 @@ pub struct ZoneParts {
     pub master_records: Vec<SourcedRecord>,
     /// `[soa]`, completed when the name servers are known; none for the defaults.
     pub soa: SoaFields,
+    /// The files that the zone comes from.
+    pub sources: Vec<PathBuf>,
     /// The steered names, and where they stand.
     pub steered: Vec<(Name, LoadBalancerId, Place)>,
 }
@@ -100,6 +103,7 @@ pub fn build(mut parts: ZoneParts, report: &Report) -> Option<Zone> {
     let mut zone = Zone {
         apex: parts.apex.clone(),
         soa,
+        sources: parts.sources,
         nodes: Vec::new(),
         index: HashMap::new(),
         cuts: Vec::new(),

@@ -3,6 +3,7 @@
 //! cut it lies at or below, the DNAME above it, its wildcard child.
 
 use std::collections::HashMap;
+use std::path::PathBuf;
 
 use crate::name::Name;
 use crate::rr::{Rdata, RecordType, RrSet, Ttl};
@@ -15,6 +16,8 @@ pub struct Zone {
     pub apex: Name,
     /// The start of authority.
     pub soa: Soa,
+    /// The files that it comes from.
+    pub sources: Vec<PathBuf>,
     pub(super) nodes: Vec<Node>,
     pub(super) index: HashMap<Box<[u8]>, NodeId>,
     pub(super) cuts: Vec<Cut>,

@@ -1,0 +1,141 @@
+//! Reads the configuration's files: the I/O in front of `build`, for `serve`, `check`, `explain` and
+//! every reload alike.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use crate::config::build::{Files, build};
+use crate::config::report::{Report, Source};
+use crate::config::server::Server;
+use crate::locate::mmdb::only_database;
+use crate::state::State;
+
+/// The server's settings where no other file is named.
+pub const DEFAULT_CONFIG: &str = "meridian.toml";
+
+/// Which files to read, where not those of the defaults.
+#[derive(Clone, Debug, Default)]
+pub struct Paths {
+    /// The server's settings; `meridian.toml` if it is there.
+    pub config: Option<PathBuf>,
+    /// The folder of the zone files.
+    pub zones: Option<PathBuf>,
+    /// The folder of the location data.
+    pub geo: Option<PathBuf>,
+}
+
+/// Reads everything and builds the state. Mistakes are reported; there is a state if there is no
+/// error.
+pub fn load(paths: &Paths, report: &Report) -> (Server, Option<State>) {
+    let server = read_server(paths, report);
+    let files =
+        Files { zones: read_zones(&server.zones, report), ..read_geo(&server, paths, report) };
+    let state = build(&files, &server, &|path| fs::read_to_string(path), report);
+    (server, state)
+}
+
+/// Reads the server's settings alone.
+pub fn read_server(paths: &Paths, report: &Report) -> Server {
+    let path = paths.config.as_deref().unwrap_or(Path::new(DEFAULT_CONFIG));
+    let mut server = match (fs::read_to_string(path), &paths.config) {
+        (Ok(text), _) => Server::parse(&Source::new(path, text), report),
+        (Err(error), None) if error.kind() == io::ErrorKind::NotFound => Server::default(),
+        (Err(error), _) => {
+            unreadable(path, &error, "name the server's settings with --config FILE", report);
+            Server::default()
+        }
+    };
+    if let Some(zones) = &paths.zones {
+        server.zones.clone_from(zones);
+    }
+    if let Some(geo) = &paths.geo {
+        server.geo.clone_from(geo);
+    }
+    server
+}
+
+fn unreadable(path: &Path, error: &io::Error, help: &str, report: &Report) {
+    report.error(path, None, "", format!("cannot be read: {error}"), help);
+}
+
+/// The files of a folder with an ending, hidden ones aside, by name.
+fn files_of(folder: &Path, ending: &str) -> io::Result<Vec<PathBuf>> {
+    let mut files = Vec::new();
+    for entry in fs::read_dir(folder)? {
+        let path = entry?.path();
+        let hidden = path.file_name().is_some_and(|name| name.to_string_lossy().starts_with('.'));
+        if !hidden && path.extension().is_some_and(|e| e == ending) && path.is_file() {
+            files.push(path);
+        }
+    }
+    files.sort();
+    Ok(files)
+}
+
+fn read_zones(folder: &Path, report: &Report) -> Vec<Source> {
+    let files = match files_of(folder, "toml") {
+        Ok(files) => files,
+        Err(error) => {
+            let help = "make the folder, or name another with zones = \"DIR\" or --zones DIR";
+            unreadable(folder, &error, help, report);
+            return Vec::new();
+        }
+    };
+    if files.is_empty() {
+        let help = "add one file a zone, as zones/example.com.toml";
+        report.error(folder, None, "", "the folder has no zone files (*.toml)", help);
+    }
+    files.iter().filter_map(|path| read_source(path, report)).collect()
+}
+
+fn read_source(path: &Path, report: &Report) -> Option<Source> {
+    match fs::read_to_string(path) {
+        Ok(text) => Some(Source::new(path, text)),
+        Err(error) if error.kind() == io::ErrorKind::InvalidData => {
+            report.error(path, None, "", "the file is not UTF-8 text", "save it as UTF-8");
+            None
+        }
+        Err(error) => {
+            unreadable(path, &error, "make the file readable for the server", report);
+            None
+        }
+    }
+}
+
+/// Reads the location data; the folder may be missing unless it was named.
+fn read_geo(server: &Server, paths: &Paths, report: &Report) -> Files {
+    let folder = &server.geo;
+    let databases = match files_of(folder, "mmdb") {
+        Ok(databases) => databases,
+        Err(error) if error.kind() == io::ErrorKind::NotFound && paths.geo.is_none() => {
+            let help = "make the folder and put a *.mmdb database or subnets.toml into it";
+            let message = "there is no location data: every client is without a location";
+            report.warning(folder, None, "", message, help);
+            return Files::default();
+        }
+        Err(error) => {
+            let help = "make the folder, or name another with geo = \"DIR\" or --geo DIR";
+            unreadable(folder, &error, help, report);
+            return Files::default();
+        }
+    };
+    let optional = |name: &str| {
+        let path = folder.join(name);
+        if path.exists() { read_source(&path, report) } else { None }
+    };
+    let database = only_database(&databases, report).and_then(|path| match fs::read(path) {
+        Ok(data) => Some((path.to_owned(), data)),
+        Err(error) => {
+            unreadable(path, &error, "make the file readable for the server", report);
+            None
+        }
+    });
+    Files {
+        zones: Vec::new(),
+        regions: optional("regions.toml"),
+        subnets: optional("subnets.toml"),
+        rtt: optional("rtt.toml"),
+        database,
+    }
+}
