@@ -169,15 +169,15 @@ impl Reader<'_> {
 
     /// Reads the owner of a record.
     fn read_owner(&mut self, token: &Token<'_>) -> Owner {
-        let key = || token.text().to_owned();
         match parse_name(token, &self.origin) {
             Err(error) => self
                 .findings
                 .rdata_error(token.offset(), String::new, error),
             Ok(name) if !name.is_at_or_below(self.zone) => {
-                let message = format!("{name} is not in the zone {}", self.zone);
+                let message = format!("the owner is not in the zone {}", self.zone);
                 let help = "remove the record, or put it into the file of its own zone";
-                self.findings.error(token.offset(), key, message, help);
+                self.findings
+                    .error(token.offset(), || name.to_string(), message, help);
             }
             Ok(name) => {
                 self.doubtful(token, "");
@@ -317,18 +317,264 @@ impl Reader<'_> {
 
 #[cfg(test)]
 mod tests {
+    use std::fmt::Write;
+    use std::path::Path;
+
+    use proptest::prelude::*;
+
     use super::*;
+    use crate::config::report::Diagnostic;
+    use crate::zone::rdata::describe;
+
+    fn read_in(zone: &str, text: &str, ttl: Option<u32>) -> (Vec<SourcedRecord>, Vec<Diagnostic>) {
+        let source = Source::new("f.zone", text);
+        let report = Report::default();
+        let zone = Name::parse_absolute(zone).unwrap();
+        let records = parse_master(&source, &zone, ttl.and_then(Ttl::new), &report);
+        (records, report.into_sorted())
+    }
+
+    /// The records of a zone file without mistakes, one a line.
+    fn read(zone: &str, text: &str) -> Vec<String> {
+        let (records, findings) = read_in(zone, text, Some(300));
+        assert_eq!(findings, []);
+        records
+            .iter()
+            .map(|sourced| show(&sourced.record))
+            .collect()
+    }
+
+    fn show(record: &Record) -> String {
+        let (owner, ttl, record_type) = (&record.owner, record.ttl.seconds(), record.record_type);
+        format!(
+            "{owner} {ttl} {record_type} {}",
+            describe(record_type, &record.rdata)
+        )
+    }
 
     #[test]
     fn the_example_zone_is_read_whole() {
-        let source = Source::new(
-            "example.test.zone",
+        let records = read(
+            "example.test",
             include_str!("../../tests/data/example.test.zone"),
         );
-        let report = Report::default();
-        let zone = Name::parse_absolute("example.test").unwrap();
-        let records = parse_master(&source, &zone, None, &report);
-        assert_eq!(report.into_sorted(), []);
         assert_eq!(records.len(), 28);
+        for line in [
+            "example.test. 3600 SOA ns1.example.test. hostmaster.example.test. 2026113001 7200 900 1209600 60",
+            "example.test. 300 MX 10 mail.example.test.",
+            "MiXeD.example.test. 300 TXT \"mixed case owner\"",
+            "*.wild.example.test. 300 TXT \"wild\"",
+            "f.*.we.example.test. 300 A 192.0.2.41",
+            "ext.example.test. 300 CNAME www.example.net.",
+            "intosub.example.test. 300 CNAME host.sub.example.test.",
+            "unk.example.test. 300 TYPE65400 \\# 4 0A000001",
+            "www.example.test. 30 AAAA 2001:db8::10",
+        ] {
+            assert!(records.iter().any(|record| record == line), "{line}");
+        }
+        let big = records
+            .iter()
+            .find(|record| record.starts_with("big"))
+            .unwrap();
+        assert_eq!(big.matches(" \"0").count(), 10);
+    }
+
+    #[test]
+    fn the_example_of_rfc_1035_section_5_3_is_read() {
+        let text = "\
+@   IN  SOA     VENERA      Action\\.domains (
+                                 20     ; SERIAL
+                                 7200   ; REFRESH
+                                 600    ; RETRY
+                                 3600000; EXPIRE
+                                 60)    ; MINIMUM
+
+        NS      A.ISI.EDU.
+        NS      VENERA
+        NS      VAXA
+        MX      10      VENERA
+        MX      20      VAXA
+
+A       A       26.3.0.103
+
+VENERA  A       10.1.0.52
+        A       128.9.0.32
+
+VAXA    A       10.2.0.27
+        A       128.9.0.33
+";
+        let records = read("ISI.EDU", text);
+        assert_eq!(records.len(), 11);
+        assert_eq!(
+            records[0],
+            r"ISI.EDU. 300 SOA VENERA.ISI.EDU. Action\.domains.ISI.EDU. 20 7200 600 3600000 60"
+        );
+        assert_eq!(records[5], "ISI.EDU. 300 MX 20 VAXA.ISI.EDU.");
+        assert_eq!(records[10], "VAXA.ISI.EDU. 300 A 128.9.0.33");
+    }
+
+    #[test]
+    fn ttl_and_class_stand_in_any_order() {
+        for line in [
+            "a 1h IN A 192.0.2.1",
+            "a IN 3600 A 192.0.2.1",
+            "a 60M a 192.0.2.1",
+            "a CLASS1 3600 TYPE1 192.0.2.1",
+            "a in 3600 TYPE1 \\# 4 C0000201",
+            "$TTL 3600\na A 192.0.2.1",
+            "$ttl 1h\n$origin a.x.\n@ A 192.0.2.1",
+        ] {
+            assert_eq!(read("x", line), ["a.x. 3600 A 192.0.2.1"], "{line}");
+        }
+    }
+
+    #[test]
+    fn a_missing_ttl_is_that_of_the_file_before_that_of_the_zone() {
+        let lines = "a A 192.0.2.1\nb 60 A 192.0.2.1\nc A 192.0.2.1\n$TTL 90\nd A 192.0.2.1\n";
+        assert_eq!(
+            read("x", lines),
+            [
+                "a.x. 300 A 192.0.2.1",
+                "b.x. 60 A 192.0.2.1",
+                "c.x. 60 A 192.0.2.1",
+                "d.x. 90 A 192.0.2.1"
+            ]
+        );
+        let (records, findings) = read_in("x", "@ SOA a b 1 2 3 4 55\na A 192.0.2.1", None);
+        let ttls: Vec<_> = records
+            .iter()
+            .map(|sourced| sourced.record.ttl.seconds())
+            .collect();
+        assert_eq!(ttls, [55, 55]);
+        assert_eq!(findings.len(), 1);
+    }
+
+    #[test]
+    fn owners_are_any_octets_and_the_origin_changes_them() {
+        let lines = "a\\.b\\@ A 192.0.2.1\n$ORIGIN b\n\\$c\\000 A 192.0.2.1\n@ A 192.0.2.1\n";
+        assert_eq!(
+            read("x", lines),
+            [
+                r"a\.b\@.x. 300 A 192.0.2.1",
+                r"\$c\000.b.x. 300 A 192.0.2.1",
+                "b.x. 300 A 192.0.2.1"
+            ]
+        );
+    }
+
+    #[test]
+    fn records_know_where_they_were_written() {
+        let (records, _) = read_in("x", "; c\na 60 A 192.0.2.1\n   A 192.0.2.2\n", None);
+        let places: Vec<_> = records.iter().map(|sourced| &sourced.place).collect();
+        assert_eq!(places[0].key, "a.x. A");
+        assert_eq!((places[0].position.line, places[0].position.column), (2, 1));
+        assert_eq!((places[1].position.line, places[1].position.column), (3, 4));
+        assert_eq!(places[1].file, Path::new("f.zone"));
+    }
+
+    /// Each file is named by what is found in it, and the whole report stands beside it. BLESS=1
+    /// writes the reports anew.
+    #[test]
+    fn bad_zone_files_are_reported_as_expected() {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/config/zonefile-bad");
+        let mut paths: Vec<_> = std::fs::read_dir(folder)
+            .unwrap()
+            .map(|entry| entry.unwrap().path())
+            .filter(|path| {
+                path.extension()
+                    .is_some_and(|extension| extension == "zone")
+            })
+            .collect();
+        paths.sort();
+        assert!(!paths.is_empty());
+        let mut differing = String::new();
+        for path in paths {
+            let text = std::fs::read_to_string(&path).unwrap();
+            let source = Source::new(path.file_name().unwrap(), text);
+            let report = Report::default();
+            parse_master(
+                &source,
+                &Name::parse_absolute("example.test").unwrap(),
+                None,
+                &report,
+            );
+            let lines: Vec<_> = report
+                .into_sorted()
+                .iter()
+                .map(ToString::to_string)
+                .collect();
+            let found = lines.join("\n") + "\n";
+            let expected_path = path.with_extension("err");
+            if std::env::var_os("BLESS").is_some() {
+                std::fs::write(&expected_path, &found).unwrap();
+            }
+            let expected = std::fs::read_to_string(&expected_path).unwrap_or_default();
+            if found != expected {
+                writeln!(differing, "--- {}\n{found}", path.display()).unwrap();
+            }
+        }
+        assert!(
+            differing.is_empty(),
+            "other reports than expected:\n{differing}"
+        );
+    }
+
+    #[test]
+    fn a_file_of_mistakes_is_read_to_the_end_but_reported_in_part() {
+        let (records, findings) = read_in("x", &"a b\n".repeat(300_000), None);
+        assert_eq!(records, []);
+        assert_eq!(findings.len(), 101);
+        assert_eq!(findings[100].message, "and 299900 more errors");
+        assert_eq!(findings[100].position.unwrap().line, 101);
+        for line in [
+            "a 1 A 1.1.1.1\na 2 A 1.1.1.2\n",
+            "a.x 1 A 1.1.1.1\n",
+            "a TXT b;c\n",
+            "$X\n",
+        ] {
+            let (_, findings) = read_in("x", &line.repeat(1000), Some(1));
+            assert!(findings.len() <= 202, "{line}");
+        }
+    }
+
+    #[test]
+    fn hostile_files_end_soon() {
+        let endless = |word: &str| word.repeat((1 << 20) / word.len());
+        for text in [
+            endless("("),
+            endless("(\n"),
+            endless("a (\n"),
+            endless("\\"),
+            endless("\"\n"),
+            endless("a"),
+            format!("$ORIGIN {}", endless("a.")),
+            format!("${}", endless("a")),
+            format!("{} A 192.0.2.1", endless("a.")),
+            format!("a {}", endless("1")),
+            format!("a {}", endless("IN ")),
+            format!("a {}", endless("IN")),
+            format!("a CLASS{}", endless("1")),
+            format!("a 1 A {}", endless("1 ")),
+            format!("a 1 TXT {}", endless("a ")),
+            format!("a 1 TYPE9 \\# 9 {}", endless("0 ")),
+            format!("a 1 HTTPS 1 . {}", endless("alpn=h2 ")),
+        ] {
+            let (_, findings) = read_in("x", &text, None);
+            let longest = findings
+                .iter()
+                .map(|finding| finding.to_string().len())
+                .max();
+            assert!(!findings.is_empty() && findings.len() <= 101);
+            assert!(longest < Some(1000));
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn any_text_is_read_without_a_panic(
+            text in r#"(([a-c]?[ \t])?(IN|60|A|TXT|HTTPS|MX|\$ORIGIN|\$TTL|[ \t\n\\"();=,.@$+0-9a-f]|\PC)|\n){0,80}"#
+        ) {
+            read_in("x", &text, None);
+        }
     }
 }

@@ -168,11 +168,18 @@ pub(super) fn parse_base64(tokens: &[Token<'_>]) -> Result<Vec<u8>, RdataError> 
     })
 }
 
-/// A text for a message, in quotes and not longer than a line.
+/// A text for a message, in quotes and not longer than a line. Backslashes stay single, so that it
+/// is found in the file as it is shown.
 pub(super) fn shorten(text: &str) -> String {
     const LONGEST: usize = 60;
-    match text.char_indices().nth(LONGEST) {
-        None => format!("{text:?}"),
-        Some((end, _)) => format!("{:?}...", text.get(..end).unwrap_or_default()),
+    let mut shown = String::from("\"");
+    let mut rest = text.chars();
+    for character in rest.by_ref().take(LONGEST) {
+        match character {
+            _ if character.is_control() => shown.extend(character.escape_default()),
+            _ => shown.push(character),
+        }
     }
+    shown.push_str(if rest.next().is_some() { "\"..." } else { "\"" });
+    shown
 }
