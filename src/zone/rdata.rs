@@ -1,9 +1,9 @@
 //! RDATA between its two forms: the text of a master file or of `data = [...]` in a zone's TOML,
 //! and the octets on the wire, which are all that the rest of the program knows.
 //!
-//! Pure. Most types are lists of fields ([`field`](crate::zone::field)); the
-//! few that are not go through hickory-proto, and every type can be written as RFC 3597 says. No
-//! type of hickory-proto leaves this file.
+//! Pure. Most types are lists of fields (field.rs), SVCB and HTTPS are lists of parameters (svcb.rs);
+//! the few that are neither go through hickory-proto, and every type can be written as RFC 3597
+//! says. No type of hickory-proto leaves this file.
 
 use std::fmt;
 

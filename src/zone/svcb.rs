@@ -14,7 +14,7 @@ use crate::rr::RecordType;
 use crate::zone::field::{number, take};
 use crate::zone::lexer::{Token, unescape};
 use crate::zone::rdata::RdataError;
-use crate::zone::word::{parse_name, parse_number, shorten, show_quoted, wrong};
+use crate::zone::word::{parse_name, parse_number, shorten, show_quoted};
 
 const MANDATORY: u16 = 0;
 const ALPN: u16 = 1;
@@ -210,7 +210,10 @@ fn parse_value(
             _ => show_value(key, &octets, &mut String::new()).map(|()| octets.into_owned()),
         }
     };
-    value.ok_or_else(|| wrong(token, "a parameter as it should be", value_help(key)))
+    value.ok_or_else(|| {
+        let message = format!("the value of {} is wrong", show_key(key));
+        RdataError::at(token, message, value_help(key))
+    })
 }
 
 /// What the value of a key should look like.
@@ -429,10 +432,7 @@ mod tests {
     fn the_failures_of_rfc_9460_appendix_d_3_are_refused() {
         for (text, error) in [
             ("1 foo key123=abc key123=def", "key123 stands twice"),
-            (
-                "1 foo mandatory",
-                "\"mandatory\" is not a parameter as it should be",
-            ),
+            ("1 foo mandatory", "the value of mandatory is wrong"),
             ("1 foo alpn", "as alpn=h2,h3"),
             ("1 foo port", "as port=8443"),
             ("1 foo ipv4hint", "as ipv4hint=192.0.2.1"),
