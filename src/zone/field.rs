@@ -202,9 +202,7 @@ fn parse_one(
         },
         Field::Algorithm => {
             let text = bare(token)?;
-            let known = ALGORITHMS
-                .iter()
-                .find(|(word, _)| text.eq_ignore_ascii_case(word));
+            let known = ALGORITHMS.iter().find(|(word, _)| text.eq_ignore_ascii_case(word));
             match known {
                 Some(&(_, number)) => wire.push(number),
                 None => wire.extend(number(0xff)?.to_be_bytes().into_iter().skip(3)),
@@ -310,9 +308,7 @@ fn take_text<'a>(rest: &mut &'a [u8]) -> Option<&'a [u8]> {
 
 /// The number that up to four octets stand for.
 pub(super) fn number(octets: &[u8]) -> u32 {
-    octets
-        .iter()
-        .fold(0, |number, &octet| (number << 8) | u32::from(octet))
+    octets.iter().fold(0, |number, &octet| (number << 8) | u32::from(octet))
 }
 
 #[cfg(test)]
@@ -357,9 +353,7 @@ pub(super) mod tests {
             Field::Texts => vec(octets(0..=255), 1..=4)
                 .prop_map(|texts| texts.iter().flat_map(|text| with_length(text)).collect())
                 .boxed(),
-            Field::Tag => "[a-z0-9]{1,15}"
-                .prop_map(|tag| with_length(tag.as_bytes()))
-                .boxed(),
+            Field::Tag => "[a-z0-9]{1,15}".prop_map(|tag| with_length(tag.as_bytes())).boxed(),
             Field::Tail => octets(0..=300).boxed(),
             Field::Hex | Field::Base64 => octets(1..=80).boxed(),
         }

@@ -23,13 +23,7 @@ pub(super) struct Findings<'a> {
 impl<'a> Findings<'a> {
     /// Starts with none.
     pub(super) fn new(source: &'a Source, report: &'a Report) -> Self {
-        Self {
-            source,
-            report,
-            errors: 0,
-            warnings: 0,
-            left_out: [None; 2],
-        }
+        Self { source, report, errors: 0, warnings: 0, left_out: [None; 2] }
     }
 
     /// True if further errors are counted only.
@@ -66,12 +60,7 @@ impl<'a> Findings<'a> {
         key: impl FnOnce() -> String,
         error: RdataError,
     ) {
-        self.error(
-            error.offset.unwrap_or(start),
-            key,
-            error.message,
-            error.help,
-        );
+        self.error(error.offset.unwrap_or(start), key, error.message, error.help);
     }
 
     fn add(
@@ -103,9 +92,8 @@ impl<'a> Findings<'a> {
     pub(super) fn finish(self) {
         let file = self.source.path();
         let help = "mend those above, then run the check again";
-        let [errors, warnings] = self
-            .left_out
-            .map(|offset| offset.map(|at| self.source.position(at)));
+        let [errors, warnings] =
+            self.left_out.map(|offset| offset.map(|at| self.source.position(at)));
         if errors.is_some() {
             let message = format!("and {} more errors", self.errors - MOST_FINDINGS);
             self.report.error(file, errors, "", message, help);

@@ -35,11 +35,7 @@ pub(super) fn parse_header<'t, 'a>(
     }
     let offset = tokens.last().map_or(start, Token::offset);
     let help = "write owner, TTL, class, type and data, as www 300 IN A 192.0.2.1";
-    Err(RdataError::new(
-        Some(offset),
-        "the record has no type",
-        help,
-    ))
+    Err(RdataError::new(Some(offset), "the record has no type", help))
 }
 
 /// What was probably meant where [`parse_header`] found a mistake at `offset`.
@@ -62,10 +58,7 @@ pub(super) fn suggestion(entry: &Entry<'_>, offset: usize) -> Option<String> {
 pub(super) fn parse_ttl(token: &Token<'_>) -> Result<Ttl, RdataError> {
     let seconds = parse_seconds(bare(token)?);
     seconds.and_then(Ttl::new).ok_or_else(|| {
-        let help = format!(
-            "write seconds from 0 to {}, as 3600, or units, as 1h30m",
-            Ttl::MAX
-        );
+        let help = format!("write seconds from 0 to {}, as 3600, or units, as 1h30m", Ttl::MAX);
         wrong(token, "a TTL", help)
     })
 }
@@ -98,11 +91,7 @@ fn parse_class(token: &Token<'_>) -> Result<bool, RdataError> {
         return Ok(true);
     }
     let message = format!("the class {} is not offered", shorten(text));
-    Err(RdataError::at(
-        token,
-        message,
-        "write IN, or leave the class out",
-    ))
+    Err(RdataError::at(token, message, "write IN, or leave the class out"))
 }
 
 /// Reads a type.

@@ -54,10 +54,7 @@ impl<'a> Token<'a> {
             None => (self.text, None),
             Some((key, value)) if self.quoting == Quoting::Pair => (
                 key,
-                value
-                    .strip_prefix('"')
-                    .and_then(|rest| rest.strip_suffix('"'))
-                    .or(Some(value)),
+                value.strip_prefix('"').and_then(|rest| rest.strip_suffix('"')).or(Some(value)),
             ),
             Some((key, value)) => (key, Some(value)),
         }
@@ -132,11 +129,7 @@ impl<'a> Lexer<'a> {
     /// Starts at the beginning of a text; a byte order mark there is skipped.
     pub fn new(text: &'a str) -> Self {
         let at = if text.starts_with('\u{feff}') { 3 } else { 0 };
-        Self {
-            text,
-            at,
-            open: None,
-        }
+        Self { text, at, open: None }
     }
 
     fn peek(&self) -> Option<u8> {
@@ -213,11 +206,7 @@ impl<'a> Lexer<'a> {
         let text = self.text.get(offset + 1..self.at).unwrap_or_default();
         self.at += 1;
         let quoting = Quoting::Quoted;
-        Ok(Token {
-            text,
-            quoting,
-            offset,
-        })
+        Ok(Token { text, quoting, offset })
     }
 
     /// Reads a token without quotes around it.
@@ -240,11 +229,7 @@ impl<'a> Lexer<'a> {
             before = octet;
         }
         let text = self.text.get(offset..self.at).unwrap_or_default();
-        Ok(Token {
-            text,
-            quoting,
-            offset,
-        })
+        Ok(Token { text, quoting, offset })
     }
 
     /// Passes a backslash and what it escapes.
@@ -276,10 +261,7 @@ impl<'a> Lexer<'a> {
             self.skip_to_line_end();
             self.at += 1;
             let next = self.peek();
-            let continues = matches!(
-                next,
-                Some(b' ' | b'\t' | b'\r' | b'\n' | b'"' | b')' | b';')
-            );
+            let continues = matches!(next, Some(b' ' | b'\t' | b'\r' | b'\n' | b'"' | b')' | b';'));
             if !(was_open && continues) {
                 break;
             }
@@ -369,18 +351,14 @@ mod tests {
 
     #[test]
     fn a_blank_first_field_is_seen() {
-        let blanks: Vec<_> = Lexer::new(" a\nb\n\tc\n(\n d)\n")
-            .map(|entry| entry.unwrap().blank)
-            .collect();
+        let blanks: Vec<_> =
+            Lexer::new(" a\nb\n\tc\n(\n d)\n").map(|entry| entry.unwrap().blank).collect();
         assert_eq!(blanks, [true, false, true, false]);
     }
 
     #[test]
     fn tokens_know_how_and_where_they_were_written() {
-        let entry = Lexer::new("\u{feff}a \"b\" c=\"d e\"")
-            .next()
-            .unwrap()
-            .unwrap();
+        let entry = Lexer::new("\u{feff}a \"b\" c=\"d e\"").next().unwrap().unwrap();
         let found: Vec<_> = entry
             .tokens
             .iter()
@@ -388,11 +366,7 @@ mod tests {
             .collect();
         assert_eq!(
             found,
-            [
-                ("a", Quoting::Bare, 3),
-                ("b", Quoting::Quoted, 5),
-                ("c=\"d e\"", Quoting::Pair, 9)
-            ]
+            [("a", Quoting::Bare, 3), ("b", Quoting::Quoted, 5), ("c=\"d e\"", Quoting::Pair, 9)]
         );
         assert_eq!(entry.tokens[2].key_and_value(), ("c", Some("d e")));
         assert_eq!(entry.tokens[0].key_and_value(), ("a", None));
@@ -400,10 +374,7 @@ mod tests {
 
     #[test]
     fn escapes_are_kept_in_the_text_and_resolved_in_the_octets() {
-        let entry = Lexer::new(r#"a\.b\000\;\  "\"\255""#)
-            .next()
-            .unwrap()
-            .unwrap();
+        let entry = Lexer::new(r#"a\.b\000\;\  "\"\255""#).next().unwrap().unwrap();
         assert_eq!(entry.tokens[0].text(), r"a\.b\000\;\ ");
         assert_eq!(entry.tokens[0].octets().as_ref(), b"a.b\0; ");
         assert_eq!(entry.tokens[1].octets().as_ref(), b"\"\xff");
@@ -416,19 +387,14 @@ mod tests {
 
         assert_eq!(errors("a )\nb"), [(2, NotOpened)]);
         assert_eq!(errors("a (\n b\nc\n"), [(2, NotClosed)]);
-        assert_eq!(
-            errors("a (\n b\nc ( d )\ne )\n"),
-            [(2, NotClosed), (17, NotOpened)]
-        );
+        assert_eq!(errors("a (\n b\nc ( d )\ne )\n"), [(2, NotClosed), (17, NotOpened)]);
         assert_eq!(errors("a \"b\n\"c\""), [(2, OpenQuote)]);
         assert_eq!(errors("a b\"c\"\n"), [(3, QuoteInWord)]);
         assert_eq!(
             errors("a \\25\n\\256\n\"\\"),
             [(2, BadEscape), (6, BadEscape), (12, BadEscape)]
         );
-        let rest: Vec<_> = Lexer::new("a (\n b\n\nc d\n")
-            .filter_map(Result::ok)
-            .collect();
+        let rest: Vec<_> = Lexer::new("a (\n b\n\nc d\n").filter_map(Result::ok).collect();
         assert_eq!(rest.len(), 1);
         assert_eq!(rest[0].offset, 8);
     }

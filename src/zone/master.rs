@@ -58,9 +58,7 @@ pub fn parse_master(
             Ok(entry) => reader.entry(&entry),
             Err(error) => {
                 let message = error.kind.to_string();
-                reader
-                    .findings
-                    .error(error.offset, String::new, message, error.kind.help());
+                reader.findings.error(error.offset, String::new, message, error.kind.help());
                 // What the lost entry named is not known, so what leans on it is not judged.
                 reader.owner = Owner::Lost;
             }
@@ -111,8 +109,7 @@ impl Reader<'_> {
             if matches!(self.owner, Owner::None) {
                 let help = "begin the first record's line with its owner; @ is the zone itself";
                 let message = "there is no record above whose owner this one could take";
-                self.findings
-                    .error(first.offset(), String::new, message, help);
+                self.findings.error(first.offset(), String::new, message, help);
                 self.owner = Owner::Lost;
             }
             self.record(entry, &entry.tokens);
@@ -170,14 +167,11 @@ impl Reader<'_> {
     /// Reads the owner of a record.
     fn read_owner(&mut self, token: &Token<'_>) -> Owner {
         match parse_name(token, &self.origin) {
-            Err(error) => self
-                .findings
-                .rdata_error(token.offset(), String::new, error),
+            Err(error) => self.findings.rdata_error(token.offset(), String::new, error),
             Ok(name) if !name.is_at_or_below(self.zone) => {
                 let message = format!("the owner is not in the zone {}", self.zone);
                 let help = "remove the record, or put it into the file of its own zone";
-                self.findings
-                    .error(token.offset(), || name.to_string(), message, help);
+                self.findings.error(token.offset(), || name.to_string(), message, help);
             }
             Ok(name) => {
                 self.doubtful(token, "");
@@ -207,11 +201,7 @@ impl Reader<'_> {
         };
         let record_type = header.record_type;
         self.last_ttl = header.ttl.or(self.last_ttl);
-        let key = || {
-            format!("{} {record_type}", owner_key())
-                .trim_start()
-                .to_owned()
-        };
+        let key = || format!("{} {record_type}", owner_key()).trim_start().to_owned();
         let rdata = match parse_rdata(record_type, data, &self.origin) {
             Ok(rdata) => rdata,
             Err(error) => return self.findings.rdata_error(start, key, error),
@@ -223,9 +213,8 @@ impl Reader<'_> {
             self.cut_text(entry, key);
         }
         if record_type == RecordType::SOA && self.minimum.is_none() {
-            self.minimum = rdata
-                .last_chunk()
-                .map(|&octets| Ttl::saturating(u32::from_be_bytes(octets)));
+            self.minimum =
+                rdata.last_chunk().map(|&octets| Ttl::saturating(u32::from_be_bytes(octets)));
         }
         let Some(ttl) = self.ttl(header.ttl, start, key) else {
             return;
@@ -237,23 +226,17 @@ impl Reader<'_> {
 
     /// The TTL of a record.
     fn ttl(&mut self, stated: Option<Ttl>, start: usize, key: impl Fn() -> String) -> Option<Ttl> {
-        let known = stated
-            .or(self.stated_ttl)
-            .or(self.last_ttl)
-            .or(self.default_ttl);
+        let known = stated.or(self.stated_ttl).or(self.last_ttl).or(self.default_ttl);
         if known.is_some() {
             return known;
         }
         let help = "write $TTL and a number of seconds at the top of the file, as $TTL 3600";
         let Some(minimum) = self.minimum else {
-            self.findings
-                .error(start, key, "the record has no TTL", help);
+            self.findings.error(start, key, "the record has no TTL", help);
             return None;
         };
-        let message = format!(
-            "no TTL is stated, so the SOA's minimum {} is taken",
-            minimum.seconds()
-        );
+        let message =
+            format!("no TTL is stated, so the SOA's minimum {} is taken", minimum.seconds());
         self.findings.warning(start, key, message, help);
         self.default_ttl = Some(minimum);
         Some(minimum)
@@ -277,15 +260,9 @@ impl Reader<'_> {
                 first.seconds()
             );
             let help = "give all records of one owner and type the same TTL (RFC 2181 section 5.2)";
-            self.findings
-                .warning(start, || place.key.clone(), message, help);
+            self.findings.warning(start, || place.key.clone(), message, help);
         }
-        let record = Record {
-            owner,
-            record_type,
-            ttl,
-            rdata,
-        };
+        let record = Record { owner, record_type, ttl, rdata };
         self.records.push(SourcedRecord { record, place });
     }
 
@@ -298,8 +275,7 @@ impl Reader<'_> {
         let before = comment.checked_sub(1).and_then(|before| text.get(before));
         if before.is_some_and(|&octet| !matches!(octet, b' ' | b'\t' | b'\n' | b'"' | b'(' | b')'))
         {
-            self.findings
-                .warning(comment, key, COMMENT_IN_TEXT, QUOTE_THE_TEXT);
+            self.findings.warning(comment, key, COMMENT_IN_TEXT, QUOTE_THE_TEXT);
         }
     }
 
@@ -309,8 +285,7 @@ impl Reader<'_> {
         if ends_in_zone(text, self.zone) {
             let message = format!("{} is relative and ends in the zone's name", shorten(text));
             let help = format!("if it is the whole name, write the final dot: {text}.");
-            self.findings
-                .warning(token.offset(), || key.to_owned(), message, help);
+            self.findings.warning(token.offset(), || key.to_owned(), message, help);
         }
     }
 }
@@ -338,26 +313,17 @@ mod tests {
     fn read(zone: &str, text: &str) -> Vec<String> {
         let (records, findings) = read_in(zone, text, Some(300));
         assert_eq!(findings, []);
-        records
-            .iter()
-            .map(|sourced| show(&sourced.record))
-            .collect()
+        records.iter().map(|sourced| show(&sourced.record)).collect()
     }
 
     fn show(record: &Record) -> String {
         let (owner, ttl, record_type) = (&record.owner, record.ttl.seconds(), record.record_type);
-        format!(
-            "{owner} {ttl} {record_type} {}",
-            describe(record_type, &record.rdata)
-        )
+        format!("{owner} {ttl} {record_type} {}", describe(record_type, &record.rdata))
     }
 
     #[test]
     fn the_example_zone_is_read_whole() {
-        let records = read(
-            "example.test",
-            include_str!("../../tests/data/example.test.zone"),
-        );
+        let records = read("example.test", include_str!("../../tests/data/example.test.zone"));
         assert_eq!(records.len(), 28);
         for line in [
             "example.test. 3600 SOA ns1.example.test. hostmaster.example.test. 2026113001 7200 900 1209600 60",
@@ -372,10 +338,7 @@ mod tests {
         ] {
             assert!(records.iter().any(|record| record == line), "{line}");
         }
-        let big = records
-            .iter()
-            .find(|record| record.starts_with("big"))
-            .unwrap();
+        let big = records.iter().find(|record| record.starts_with("big")).unwrap();
         assert_eq!(big.matches(" \"0").count(), 10);
     }
 
@@ -441,10 +404,7 @@ VAXA    A       10.2.0.27
             ]
         );
         let (records, findings) = read_in("x", "@ SOA a b 1 2 3 4 55\na A 192.0.2.1", None);
-        let ttls: Vec<_> = records
-            .iter()
-            .map(|sourced| sourced.record.ttl.seconds())
-            .collect();
+        let ttls: Vec<_> = records.iter().map(|sourced| sourced.record.ttl.seconds()).collect();
         assert_eq!(ttls, [55, 55]);
         assert_eq!(findings.len(), 1);
     }
@@ -454,11 +414,7 @@ VAXA    A       10.2.0.27
         let lines = "a\\.b\\@ A 192.0.2.1\n$ORIGIN b\n\\$c\\000 A 192.0.2.1\n@ A 192.0.2.1\n";
         assert_eq!(
             read("x", lines),
-            [
-                r"a\.b\@.x. 300 A 192.0.2.1",
-                r"\$c\000.b.x. 300 A 192.0.2.1",
-                "b.x. 300 A 192.0.2.1"
-            ]
+            [r"a\.b\@.x. 300 A 192.0.2.1", r"\$c\000.b.x. 300 A 192.0.2.1", "b.x. 300 A 192.0.2.1"]
         );
     }
 
@@ -480,10 +436,7 @@ VAXA    A       10.2.0.27
         let mut paths: Vec<_> = std::fs::read_dir(folder)
             .unwrap()
             .map(|entry| entry.unwrap().path())
-            .filter(|path| {
-                path.extension()
-                    .is_some_and(|extension| extension == "zone")
-            })
+            .filter(|path| path.extension().is_some_and(|extension| extension == "zone"))
             .collect();
         paths.sort();
         assert!(!paths.is_empty());
@@ -492,17 +445,8 @@ VAXA    A       10.2.0.27
             let text = std::fs::read_to_string(&path).unwrap();
             let source = Source::new(path.file_name().unwrap(), text);
             let report = Report::default();
-            parse_master(
-                &source,
-                &Name::parse_absolute("example.test").unwrap(),
-                None,
-                &report,
-            );
-            let lines: Vec<_> = report
-                .into_sorted()
-                .iter()
-                .map(ToString::to_string)
-                .collect();
+            parse_master(&source, &Name::parse_absolute("example.test").unwrap(), None, &report);
+            let lines: Vec<_> = report.into_sorted().iter().map(ToString::to_string).collect();
             let found = lines.join("\n") + "\n";
             let expected_path = path.with_extension("err");
             if std::env::var_os("BLESS").is_some() {
@@ -513,10 +457,7 @@ VAXA    A       10.2.0.27
                 writeln!(differing, "--- {}\n{found}", path.display()).unwrap();
             }
         }
-        assert!(
-            differing.is_empty(),
-            "other reports than expected:\n{differing}"
-        );
+        assert!(differing.is_empty(), "other reports than expected:\n{differing}");
     }
 
     #[test]
@@ -526,12 +467,7 @@ VAXA    A       10.2.0.27
         assert_eq!(findings.len(), 101);
         assert_eq!(findings[100].message, "and 299900 more errors");
         assert_eq!(findings[100].position.unwrap().line, 101);
-        for line in [
-            "a 1 A 1.1.1.1\na 2 A 1.1.1.2\n",
-            "a.x 1 A 1.1.1.1\n",
-            "a TXT b;c\n",
-            "$X\n",
-        ] {
+        for line in ["a 1 A 1.1.1.1\na 2 A 1.1.1.2\n", "a.x 1 A 1.1.1.1\n", "a TXT b;c\n", "$X\n"] {
             let (_, findings) = read_in("x", &line.repeat(1000), Some(1));
             assert!(findings.len() <= 202, "{line}");
         }
@@ -560,10 +496,7 @@ VAXA    A       10.2.0.27
             format!("a 1 HTTPS 1 . {}", endless("alpn=h2 ")),
         ] {
             let (_, findings) = read_in("x", &text, None);
-            let longest = findings
-                .iter()
-                .map(|finding| finding.to_string().len())
-                .max();
+            let longest = findings.iter().map(|finding| finding.to_string().len()).max();
             assert!(!findings.is_empty() && findings.len() <= 101);
             assert!(longest < Some(1000));
         }

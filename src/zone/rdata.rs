@@ -37,11 +37,7 @@ impl RdataError {
         help: impl Into<String>,
     ) -> Self {
         let (message, help) = (message.into(), help.into());
-        Self {
-            offset,
-            message,
-            help,
-        }
+        Self { offset, message, help }
     }
 
     /// An error at a token.
@@ -113,27 +109,15 @@ pub fn parse_record_data(
 fn only_entry(text: &str) -> Result<Option<Entry<'_>>, RdataError> {
     let mut entries = Lexer::new(text);
     let entry = entries.next().transpose().map_err(|error| {
-        RdataError::new(
-            Some(error.offset),
-            error.kind.to_string(),
-            error.kind.help(),
-        )
+        RdataError::new(Some(error.offset), error.kind.to_string(), error.kind.help())
     })?;
     if entries.next().is_some() {
         let help = "give each record a string of its own";
-        return Err(RdataError::new(
-            None,
-            "the data has more than one line",
-            help,
-        ));
+        return Err(RdataError::new(None, "the data has more than one line", help));
     }
     // Nothing is ignored in TOML, which has comments of its own: a ; was meant as a part of a text.
     if let Some(offset) = entry.as_ref().and_then(|entry| entry.comment) {
-        return Err(RdataError::new(
-            Some(offset),
-            COMMENT_IN_TEXT,
-            QUOTE_THE_TEXT,
-        ));
+        return Err(RdataError::new(Some(offset), COMMENT_IN_TEXT, QUOTE_THE_TEXT));
     }
     Ok(entry)
 }
@@ -165,14 +149,8 @@ pub fn doubtful_names<'t, 'a>(
 
 /// The same of the data of one record in a text of its own.
 pub fn doubtful_names_of(record_type: RecordType, text: &str, zone: &Name) -> Vec<String> {
-    let tokens = only_entry(text)
-        .ok()
-        .flatten()
-        .map(|entry| entry.tokens)
-        .unwrap_or_default();
-    doubtful_names(record_type, &tokens, zone)
-        .map(|token| token.text().to_owned())
-        .collect()
+    let tokens = only_entry(text).ok().flatten().map(|entry| entry.tokens).unwrap_or_default();
+    doubtful_names(record_type, &tokens, zone).map(|token| token.text().to_owned()).collect()
 }
 
 /// True if a relative name in master-file form ends in the zone's own name, as `www.example.com`
@@ -210,21 +188,13 @@ fn parse_generic(
     tokens: &[Token<'_>],
 ) -> Result<Vec<u8>, RdataError> {
     let Some((length, digits)) = tokens.split_first() else {
-        return Err(RdataError::at(
-            mark,
-            r"the length is missing after \#",
-            FORM_OF_RFC_3597,
-        ));
+        return Err(RdataError::at(mark, r"the length is missing after \#", FORM_OF_RFC_3597));
     };
     let said = parse_number("length", length, u32::from(u16::MAX))?;
     let wire = parse_hex(digits)?;
     if u32::try_from(wire.len()) != Ok(said) {
         let message = format!("the length is {said}, but {} octets follow", wire.len());
-        return Err(RdataError::at(
-            length,
-            message,
-            format!("write {}", wire.len()),
-        ));
+        return Err(RdataError::at(length, message, format!("write {}", wire.len())));
     }
     let known =
         format_of(record_type).is_some() || is_svcb(record_type) || FOREIGN.contains(&record_type);
@@ -250,15 +220,8 @@ fn parse_foreign(record_type: RecordType, tokens: &[Token<'_>]) -> Result<Vec<u8
     for token in tokens {
         let word = bare(token)?;
         // Escapes mean something else to hickory-proto, and no text of these types needs them.
-        if !word
-            .bytes()
-            .all(|octet| octet.is_ascii_graphic() && octet != b'\\')
-        {
-            return Err(wrong(
-                token,
-                "a word of letters and digits",
-                FORM_OF_RFC_3597,
-            ));
+        if !word.bytes().all(|octet| octet.is_ascii_graphic() && octet != b'\\') {
+            return Err(wrong(token, "a word of letters and digits", FORM_OF_RFC_3597));
         }
         text.push_str(word);
         text.push(' ');
@@ -299,18 +262,12 @@ fn check_digest(
         _ => return Ok(()),
     };
     let found = wire.len().saturating_sub(kind_at + 1);
-    let known = lengths
-        .iter()
-        .find(|&&(kind, _)| wire.get(kind_at) == Some(&kind));
+    let known = lengths.iter().find(|&&(kind, _)| wire.get(kind_at) == Some(&kind));
     match known {
         Some(&(kind, length)) if length != found => {
             let message = format!("the digest has {found} octets; one of type {kind} has {length}");
             let help = format!("copy it whole: {} hexadecimal digits", 2 * length);
-            Err(RdataError::new(
-                tokens.last().map(Token::offset),
-                message,
-                help,
-            ))
+            Err(RdataError::new(tokens.last().map(Token::offset), message, help))
         }
         _ => Ok(()),
     }
@@ -340,30 +297,14 @@ mod tests {
         let with_digest = |text: &str| format!("{text} {hex}").leak() as &str;
         vec![
             (RecordType::A, "192.0.2.1", vec![192, 0, 2, 1]),
-            (
-                RecordType::AAAA,
-                "2001:db8::1",
-                b"\x20\x01\x0d\xb8\0\0\0\0\0\0\0\0\0\0\0\x01".into(),
-            ),
+            (RecordType::AAAA, "2001:db8::1", b"\x20\x01\x0d\xb8\0\0\0\0\0\0\0\0\0\0\0\x01".into()),
             (RecordType::NS, "ns1.example.com.", name(b"ns1")),
             (RecordType::CNAME, r"a\.b\000.example.com.", name(b"a.b\0")),
             (RecordType::PTR, ".", vec![0]),
             (RecordType::DNAME, "Frobozz.example.com.", name(b"Frobozz")),
-            (
-                RecordType::MX,
-                "10 mail.example.com.",
-                [b"\0\x0a", &name(b"mail")[..]].concat(),
-            ),
-            (
-                RecordType::TXT,
-                r#""a b" "" "\"\\\255""#,
-                b"\x03a b\0\x03\"\\\xff".into(),
-            ),
-            (
-                RecordType::SPF,
-                r#""v=spf1 -all""#,
-                b"\x0bv=spf1 -all".into(),
-            ),
+            (RecordType::MX, "10 mail.example.com.", [b"\0\x0a", &name(b"mail")[..]].concat()),
+            (RecordType::TXT, r#""a b" "" "\"\\\255""#, b"\x03a b\0\x03\"\\\xff".into()),
+            (RecordType::SPF, r#""v=spf1 -all""#, b"\x0bv=spf1 -all".into()),
             // RFC 2782
             (
                 RecordType::SRV,
@@ -386,11 +327,7 @@ mod tests {
                 r#"0 issue "ca1.example.net; account=230123""#,
                 b"\0\x05issueca1.example.net; account=230123".into(),
             ),
-            (
-                RecordType::CAA,
-                r#"128 tbs "Unknown""#,
-                b"\x80\x03tbsUnknown".into(),
-            ),
+            (RecordType::CAA, r#"128 tbs "Unknown""#, b"\x80\x03tbsUnknown".into()),
             (
                 RecordType::DS,
                 with_digest("12345 13 2"),
@@ -399,40 +336,20 @@ mod tests {
             // RFC 8078 section 4
             (RecordType::CDS, "0 0 0 00", vec![0; 5]),
             (RecordType::CDNSKEY, "0 3 0 AA==", vec![0, 0, 3, 0, 0]),
-            (
-                RecordType::TLSA,
-                with_digest("3 1 1"),
-                [b"\x03\x01\x01", &digest[..]].concat(),
-            ),
-            (
-                RecordType::SSHFP,
-                with_digest("4 2"),
-                [b"\x04\x02", &digest[..]].concat(),
-            ),
+            (RecordType::TLSA, with_digest("3 1 1"), [b"\x03\x01\x01", &digest[..]].concat()),
+            (RecordType::SSHFP, with_digest("4 2"), [b"\x04\x02", &digest[..]].concat()),
             (
                 RecordType::RP,
                 "admin.example.com. people.example.com.",
                 [name(b"admin"), name(b"people")].concat(),
             ),
-            (
-                RecordType::AFSDB,
-                "1 afs.example.com.",
-                [b"\0\x01", &name(b"afs")[..]].concat(),
-            ),
-            (
-                RecordType::HINFO,
-                r#""RFC8482" """#,
-                b"\x07RFC8482\0".into(),
-            ),
+            (RecordType::AFSDB, "1 afs.example.com.", [b"\0\x01", &name(b"afs")[..]].concat()),
+            (RecordType::HINFO, r#""RFC8482" """#, b"\x07RFC8482\0".into()),
             // RFC 3403 section 6.2
             (
                 RecordType::NAPTR,
                 r#"100 50 "a" "z3950+N2L+N2C" "" cidserver.example.com."#,
-                [
-                    b"\0\x64\0\x32\x01a\x0dz3950+N2L+N2C\0",
-                    &name(b"cidserver")[..],
-                ]
-                .concat(),
+                [b"\0\x64\0\x32\x01a\x0dz3950+N2L+N2C\0", &name(b"cidserver")[..]].concat(),
             ),
             // RFC 7553 section 4.5
             (
@@ -441,18 +358,10 @@ mod tests {
                 b"\0\x0a\0\x01ftp://ftp1.example.com/public".into(),
             ),
             // RFC 7477 section 2.1.1
-            (
-                RecordType::CSYNC,
-                "66 3 A NS AAAA",
-                b"\0\0\0\x42\0\x03\0\x04\x60\0\0\x08".into(),
-            ),
+            (RecordType::CSYNC, "66 3 A NS AAAA", b"\0\0\0\x42\0\x03\0\x04\x60\0\0\x08".into()),
             (RecordType::OPENPGPKEY, "AQIDBA==", vec![1, 2, 3, 4]),
             // RFC 3597 section 5
-            (
-                RecordType(731),
-                r"\# 6 ABCDEF012345",
-                b"\xab\xcd\xef\x01\x23\x45".into(),
-            ),
+            (RecordType(731), r"\# 6 ABCDEF012345", b"\xab\xcd\xef\x01\x23\x45".into()),
             (RecordType(62347), r"\# 0", vec![]),
         ]
     }
@@ -460,16 +369,8 @@ mod tests {
     #[test]
     fn examples_are_read_and_described() {
         for (record_type, text, wire) in examples() {
-            assert_eq!(
-                read(record_type, text).as_ref(),
-                Ok(&wire),
-                "{record_type} {text}"
-            );
-            assert_eq!(
-                describe(record_type, &wire).trim_end(),
-                text,
-                "{record_type}"
-            );
+            assert_eq!(read(record_type, text).as_ref(), Ok(&wire), "{record_type} {text}");
+            assert_eq!(describe(record_type, &wire).trim_end(), text, "{record_type}");
         }
     }
 
@@ -495,16 +396,8 @@ mod tests {
             (RecordType::MX, "10 mail", "10 mail.example.com."),
             (RecordType::SRV, "0 5 5060 sip", "0 5 5060 sip.example.com."),
             (RecordType::HTTPS, "0 svc", "0 svc.example.com."),
-            (
-                RecordType::SVCB,
-                "1 svc port=53",
-                "1 svc.example.com. port=53",
-            ),
-            (
-                RecordType::NAPTR,
-                r#"1 2 "S" "" "" x"#,
-                r#"1 2 "S" "" "" x.example.com."#,
-            ),
+            (RecordType::SVCB, "1 svc port=53", "1 svc.example.com. port=53"),
+            (RecordType::NAPTR, r#"1 2 "S" "" "" x"#, r#"1 2 "S" "" "" x.example.com."#),
         ] {
             let wire = read(record_type, text).unwrap();
             assert_eq!(describe(record_type, &wire), whole);
@@ -518,11 +411,7 @@ mod tests {
             (RecordType::TXT, r"a\ b\;", r#""a b;""#),
             (RecordType::TXT, "(a\n\"b\"\n)", r#""a" "b""#),
             (RecordType::TXT, r#""a""b""#, r#""a" "b""#),
-            (
-                RecordType::SOA,
-                "a b 1 2h 15m 2w 1m",
-                "a b 1 7200 900 1209600 60",
-            ),
+            (RecordType::SOA, "a b 1 2h 15m 2w 1m", "a b 1 7200 900 1209600 60"),
             (RecordType::DS, "1 ecdsap256sha256 0 0a 0B", "1 13 0 0A0B"),
             (RecordType::A, r"\# 4 0A00 0001", "10.0.0.1"),
             (RecordType::AAAA, "::ffff:192.0.2.1", "::ffff:c000:201"),
@@ -532,10 +421,7 @@ mod tests {
             assert!(read(record_type, one).is_ok(), "{one}");
         }
         // In quotes it is a string, not the mark of RFC 3597.
-        assert_eq!(
-            read(RecordType::TXT, r#""\#" 1"#),
-            Ok(b"\x01#\x011".to_vec())
-        );
+        assert_eq!(read(RecordType::TXT, r#""\#" 1"#), Ok(b"\x01#\x011".to_vec()));
     }
 
     #[test]
@@ -561,11 +447,7 @@ mod tests {
                 "2001:db8:::1",
                 "\"2001:db8:::1\" is not an IPv6 address; write up to eight groups of hexadecimal digits, as 2001:db8::1",
             ),
-            (
-                RecordType::A,
-                "",
-                "the address is missing; A takes: address; as 192.0.2.1",
-            ),
+            (RecordType::A, "", "the address is missing; A takes: address; as 192.0.2.1"),
             (
                 RecordType::MX,
                 "10",
@@ -586,11 +468,7 @@ mod tests {
                 "+1 a",
                 "\"+1\" is not a number in range; give the preference as a number from 0 to 65535",
             ),
-            (
-                RecordType::NS,
-                "\"a\"",
-                "\"a\" stands in quotes; write it without quotes",
-            ),
+            (RecordType::NS, "\"a\"", "\"a\" stands in quotes; write it without quotes"),
             (
                 RecordType::NS,
                 "a..b",
@@ -656,11 +534,7 @@ mod tests {
                 r"\# 2 c000",
                 r#"the octets are no CSYNC data; correct them, or write them as the text of CSYNC"#,
             ),
-            (
-                RecordType(731),
-                r"\# 2 0a",
-                "the length is 2, but 1 octets follow; write 1",
-            ),
+            (RecordType(731), r"\# 2 0a", "the length is 2, but 1 octets follow; write 1"),
             (
                 RecordType(731),
                 r"\#",
@@ -682,11 +556,7 @@ mod tests {
                 "OPT is no data of a zone; remove the record: the type stands in messages only",
             ),
         ] {
-            assert_eq!(
-                read(record_type, text),
-                Err(error.to_owned()),
-                "{record_type} {text}"
-            );
+            assert_eq!(read(record_type, text), Err(error.to_owned()), "{record_type} {text}");
         }
         let long = format!("\"{}\"", "a".repeat(256));
         assert_eq!(
@@ -705,38 +575,21 @@ mod tests {
     #[test]
     fn octets_of_another_form_are_described_as_rfc_3597_says() {
         assert_eq!(describe(RecordType::A, &[1, 2, 3]), r"\# 3 010203");
-        assert_eq!(
-            describe(RecordType::MX, b"\0\x0a\xc0\x0c"),
-            r"\# 4 000AC00C"
-        );
+        assert_eq!(describe(RecordType::MX, b"\0\x0a\xc0\x0c"), r"\# 4 000AC00C");
         assert_eq!(
             describe(RecordType::HTTPS, b"\0\x01\0\0\x03\0\x01\0"),
             r"\# 8 0001000003000100"
         );
-        assert_eq!(
-            describe(RecordType(65400), b"\x0a\0\0\x01"),
-            r"\# 4 0A000001"
-        );
+        assert_eq!(describe(RecordType(65400), b"\x0a\0\0\x01"), r"\# 4 0A000001");
     }
 
     #[test]
     fn names_that_end_in_the_zone_without_a_dot_are_doubtful() {
         let zone = Name::parse_absolute("example.com").unwrap();
         let found = |record_type, text| doubtful_names_of(record_type, text, &zone);
-        assert_eq!(
-            found(RecordType::MX, "10 mail.Example.com"),
-            ["mail.Example.com"]
-        );
-        assert_eq!(
-            found(RecordType::HTTPS, "1 example.com port=1"),
-            ["example.com"]
-        );
-        for text in [
-            "10 mail",
-            "10 mail.example.com.",
-            "10 mailexample.com",
-            "10 @",
-        ] {
+        assert_eq!(found(RecordType::MX, "10 mail.Example.com"), ["mail.Example.com"]);
+        assert_eq!(found(RecordType::HTTPS, "1 example.com port=1"), ["example.com"]);
+        for text in ["10 mail", "10 mail.example.com.", "10 mailexample.com", "10 @"] {
             assert_eq!(found(RecordType::MX, text), [""; 0], "{text}");
         }
         assert_eq!(found(RecordType::TXT, "www.example.com"), [""; 0]);

@@ -60,11 +60,7 @@ pub(super) fn parse(
     wire.extend_from_slice(parse_name(target, origin)?.as_wire());
     if let (0, Some(param)) = (priority_number, params.first()) {
         let help = "give a priority of 1 or more, or remove the parameters";
-        return Err(RdataError::at(
-            param,
-            "an alias (priority 0) has no parameters",
-            help,
-        ));
+        return Err(RdataError::at(param, "an alias (priority 0) has no parameters", help));
     }
     let mut values = Vec::with_capacity(params.len());
     for param in params {
@@ -92,19 +88,12 @@ pub(super) fn parse(
         wire.extend(u16::try_from(value.len()).unwrap_or(u16::MAX).to_be_bytes());
         wire.extend_from_slice(value);
     }
-    let present: Vec<_> = values
-        .iter()
-        .map(|(key, value, _)| (*key, value.as_slice()))
-        .collect();
+    let present: Vec<_> = values.iter().map(|(key, value, _)| (*key, value.as_slice())).collect();
     match conflict(&present) {
         None => Ok(wire),
         Some(message) => {
             let help = "add the key that is missing, or remove the one that needs it";
-            Err(RdataError::new(
-                params.first().map(Token::offset),
-                message,
-                help,
-            ))
+            Err(RdataError::new(params.first().map(Token::offset), message, help))
         }
     }
 }
@@ -139,10 +128,7 @@ fn conflict(params: &[(u16, &[u8])]) -> Option<String> {
         return Some("no-default-alpn needs alpn".to_owned());
     }
     let mandatory = params.iter().find(|&&(key, _)| key == MANDATORY);
-    let mut keys = mandatory
-        .map_or(&[][..], |&(_, value)| value)
-        .chunks_exact(2)
-        .map(key_of);
+    let mut keys = mandatory.map_or(&[][..], |&(_, value)| value).chunks_exact(2).map(key_of);
     keys.find(|&key| !has(key))
         .map(|key| format!("{} is mandatory, but is not there", show_key(key)))
 }
@@ -168,10 +154,9 @@ fn unknown_key(token: &Token<'_>, name: &str) -> RdataError {
     let word: String = name.chars().take(20).collect();
     let help = match nearest(&word, names.clone()) {
         Some(near) => format!("did you mean {near}?"),
-        None => format!(
-            "the keys are {}, and key9 to key65534",
-            names.collect::<Vec<_>>().join(", ")
-        ),
+        None => {
+            format!("the keys are {}, and key9 to key65534", names.collect::<Vec<_>>().join(", "))
+        }
     };
     RdataError::at(token, format!("{} is not a key", shorten(name)), help)
 }
@@ -203,10 +188,7 @@ fn parse_value(
                 .map(|n: u16| n.to_be_bytes().into()),
             IPV4_HINT => parse_hints(&octets, |address: Ipv4Addr| address.octets()),
             IPV6_HINT => parse_hints(&octets, |address: Ipv6Addr| address.octets()),
-            ECH => BASE64
-                .decode(&octets)
-                .ok()
-                .filter(|value| !value.is_empty()),
+            ECH => BASE64.decode(&octets).ok().filter(|value| !value.is_empty()),
             _ => show_value(key, &octets, &mut String::new()).map(|()| octets.into_owned()),
         }
     };
@@ -255,9 +237,9 @@ fn parse_alpn(octets: &[u8]) -> Option<Vec<u8>> {
     while let Some(octet) = octets.next() {
         match octet {
             b',' => items.push(Vec::new()),
-            b'\\' => items
-                .last_mut()?
-                .push(octets.next().filter(|next| matches!(next, b',' | b'\\'))?),
+            b'\\' => {
+                items.last_mut()?.push(octets.next().filter(|next| matches!(next, b',' | b'\\'))?)
+            }
             _ => items.last_mut()?.push(octet),
         }
     }
@@ -376,14 +358,8 @@ mod tests {
             ("0 foo.example.com.", &[b"\0\0", FOO]),
             ("1 .", &[b"\0\x01\0"]),
             ("16 foo port=53", &[b"\0\x10", FOO, b"\0\x03\0\x02\0\x35"]),
-            (
-                "1 foo key667=hello",
-                &[b"\0\x01", FOO, b"\x02\x9b\0\x05hello"],
-            ),
-            (
-                r#"1 foo key667="hello\210qoo""#,
-                &[b"\0\x01", FOO, b"\x02\x9b\0\x09hello\xd2qoo"],
-            ),
+            ("1 foo key667=hello", &[b"\0\x01", FOO, b"\x02\x9b\0\x05hello"]),
+            (r#"1 foo key667="hello\210qoo""#, &[b"\0\x01", FOO, b"\x02\x9b\0\x09hello\xd2qoo"]),
             (
                 r#"1 foo (ipv6hint="2001:db8::1,2001:db8::53:1")"#,
                 &[
@@ -411,14 +387,8 @@ mod tests {
                     b"\0\x04\0\x04\xc0\0\x02\x01",
                 ],
             ),
-            (
-                r#"16 foo.example.org. alpn="f\\\\oo\\,bar,h2""#,
-                &[b"\0\x10", FOO_ORG, alpn],
-            ),
-            (
-                r"16 foo.example.org. alpn=f\\\092oo\092,bar,h2",
-                &[b"\0\x10", FOO_ORG, alpn],
-            ),
+            (r#"16 foo.example.org. alpn="f\\\\oo\\,bar,h2""#, &[b"\0\x10", FOO_ORG, alpn]),
+            (r"16 foo.example.org. alpn=f\\\092oo\092,bar,h2", &[b"\0\x10", FOO_ORG, alpn]),
         ];
         for (text, parts) in vectors {
             let wire = read(text).unwrap();
@@ -438,10 +408,7 @@ mod tests {
             ("1 foo ipv4hint", "as ipv4hint=192.0.2.1"),
             ("1 foo ipv6hint", "as ipv6hint=2001:db8::1"),
             ("1 foo no-default-alpn=abc", "without a value"),
-            (
-                "1 foo mandatory=key123",
-                "key123 is mandatory, but is not there",
-            ),
+            ("1 foo mandatory=key123", "key123 is mandatory, but is not there"),
             ("1 foo mandatory=mandatory", "write other keys"),
             ("1 foo mandatory=key123,key123 key123=abc", "each once"),
             ("1 foo no-default-alpn", "no-default-alpn needs alpn"),

@@ -27,11 +27,7 @@ pub(super) fn show_quoted(octets: &[u8], text: &mut String) {
 
 /// Says what a token is not.
 pub(super) fn wrong(token: &Token<'_>, wanted: &str, help: impl Into<String>) -> RdataError {
-    RdataError::at(
-        token,
-        format!("{} is not {wanted}", shorten(token.text())),
-        help,
-    )
+    RdataError::at(token, format!("{} is not {wanted}", shorten(token.text())), help)
 }
 
 /// The text of a token that must not be in quotes.
@@ -49,11 +45,7 @@ pub(super) fn bare<'a>(token: &Token<'a>) -> Result<&'a str, RdataError> {
 pub(super) fn octets<'a>(token: &Token<'a>) -> Result<Cow<'a, [u8]>, RdataError> {
     if token.quoting() == Quoting::Pair {
         let help = r#"put the quotes around the whole string, as "key=value""#;
-        return Err(RdataError::at(
-            token,
-            "only a part of the string stands in quotes",
-            help,
-        ));
+        return Err(RdataError::at(token, "only a part of the string stands in quotes", help));
     }
     Ok(token.octets())
 }
@@ -70,10 +62,7 @@ pub(super) fn parse_name(token: &Token<'_>, origin: &Name) -> Result<Name, Rdata
 pub(super) fn parse_number(name: &str, token: &Token<'_>, limit: u32) -> Result<u32, RdataError> {
     let text = bare(token)?;
     let digits = text.bytes().all(|octet| octet.is_ascii_digit());
-    let number = text
-        .parse()
-        .ok()
-        .filter(|&number| digits && number <= limit);
+    let number = text.parse().ok().filter(|&number| digits && number <= limit);
     number.ok_or_else(|| {
         let help = format!("give the {name} as a number from 0 to {limit}");
         wrong(token, "a number in range", help)
