@@ -6,12 +6,16 @@
 use std::fmt::Write;
 use std::net::{Ipv4Addr, Ipv6Addr};
 
-use data_encoding::{BASE64, HEXLOWER_PERMISSIVE, HEXUPPER};
+use data_encoding::{BASE64, HEXUPPER};
 
 use crate::name::{Name, wire_length};
 use crate::rr::RecordType;
-use crate::zone::lexer::{Quoting, Token};
-use crate::zone::rdata::{RdataError, shorten};
+use crate::zone::lexer::Token;
+use crate::zone::rdata::RdataError;
+use crate::zone::word::{
+    bare, octets, parse_base64, parse_hex, parse_ipv4, parse_ipv6, parse_name, parse_number,
+    parse_seconds, push_text, shorten, show_quoted, wrong,
+};
 
 /// How one field is written, and what it is on the wire.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -240,7 +244,8 @@ fn parse_rest(field: Field, tokens: &[Token<'_>], wire: &mut Vec<u8>) -> Result<
 fn show_one(field: Field, rest: &mut &[u8], text: &mut String) -> Option<()> {
     match field {
         Field::Name => {
-            let name = take(rest, wire_length(rest)?)?;
+            let length = wire_length(rest)?;
+            let name = take(rest, length)?;
             write!(text, "{}", Name::from_wire(name).ok()?).ok()
         }
         Field::U8 | Field::Algorithm => write!(text, "{}", number(take(rest, 1)?)).ok(),
@@ -306,145 +311,83 @@ pub(super) fn number(octets: &[u8]) -> u32 {
     octets.iter().fold(0, |number, &octet| (number << 8) | u32::from(octet))
 }
 
-/// Writes octets as a character string in quotes.
-pub(super) fn show_quoted(octets: &[u8], text: &mut String) {
-    text.push('"');
-    for &octet in octets {
-        match octet {
-            b'"' | b'\\' => text.extend(['\\', char::from(octet)]),
-            b' '..=b'~' => text.push(char::from(octet)),
-            _ => text.push_str(&format!("\\{octet:03}")),
+#[cfg(test)]
+pub(super) mod tests {
+    use proptest::collection::vec;
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// Any type that has a format, with octets that it may have.
+    pub(in crate::zone) fn any_rdata() -> impl Strategy<Value = (RecordType, Vec<u8>)> {
+        proptest::sample::select(FORMATTED).prop_flat_map(|record_type| {
+            let fields = format_of(record_type).unwrap().fields;
+            let octets: Vec<_> = fields.iter().map(|&(_, field)| any_octets(field)).collect();
+            octets.prop_map(move |parts| (record_type, parts.concat()))
+        })
+    }
+
+    /// Any name in wire form.
+    pub(in crate::zone) fn any_name() -> impl Strategy<Value = Vec<u8>> {
+        vec(vec(any::<u8>(), 1..=63), 0..=3).prop_map(|labels| {
+            let mut wire: Vec<u8> = labels.iter().flat_map(|label| with_length(label)).collect();
+            wire.push(0);
+            wire
+        })
+    }
+
+    fn with_length(octets: &[u8]) -> Vec<u8> {
+        let length = u8::try_from(octets.len()).unwrap();
+        [&[length], octets].concat()
+    }
+
+    fn any_octets(field: Field) -> BoxedStrategy<Vec<u8>> {
+        let octets = |range: std::ops::RangeInclusive<usize>| vec(any::<u8>(), range);
+        match field {
+            Field::Name => any_name().boxed(),
+            Field::U8 | Field::Algorithm => octets(1..=1).boxed(),
+            Field::U16 => octets(2..=2).boxed(),
+            Field::U32 | Field::Seconds | Field::Ipv4 => octets(4..=4).boxed(),
+            Field::Ipv6 => octets(16..=16).boxed(),
+            Field::Text => octets(0..=255).prop_map(|text| with_length(&text)).boxed(),
+            Field::Texts => vec(octets(0..=255), 1..=4)
+                .prop_map(|texts| texts.iter().flat_map(|text| with_length(text)).collect())
+                .boxed(),
+            Field::Tag => "[a-z0-9]{1,15}".prop_map(|tag| with_length(tag.as_bytes())).boxed(),
+            Field::Tail => octets(0..=300).boxed(),
+            Field::Hex | Field::Base64 => octets(1..=80).boxed(),
         }
     }
-    text.push('"');
-}
 
-/// Says what a token is not.
-pub(super) fn wrong(token: &Token<'_>, wanted: &str, help: impl Into<String>) -> RdataError {
-    RdataError::at(token, format!("{} is not {wanted}", shorten(token.text())), help)
-}
-
-/// The text of a token that must not be in quotes.
-pub(super) fn bare<'a>(token: &Token<'a>) -> Result<&'a str, RdataError> {
-    match token.quoting() {
-        Quoting::Bare => Ok(token.text()),
-        _ => {
-            let message = format!("{} stands in quotes", shorten(token.text()));
-            Err(RdataError::at(token, message, "write it without quotes"))
+    proptest! {
+        #[test]
+        fn what_is_written_as_text_is_read_back((record_type, rdata) in any_rdata()) {
+            let format = format_of(record_type).unwrap();
+            let text = format.show(&rdata).unwrap();
+            let entry = crate::zone::lexer::Lexer::new(&text).next().unwrap().unwrap();
+            let read = format.parse(record_type, &entry.tokens, &Name::root());
+            prop_assert_eq!(read, Ok(rdata));
         }
     }
-}
 
-/// The octets of a token that may be in quotes, as a whole.
-fn octets<'a>(token: &Token<'a>) -> Result<std::borrow::Cow<'a, [u8]>, RdataError> {
-    if token.quoting() == Quoting::Pair {
-        let help = r#"put the quotes around the whole string, as "key=value""#;
-        return Err(RdataError::at(token, "only a part of the string stands in quotes", help));
+    #[test]
+    fn seconds_have_units_as_in_bind() {
+        for (text, seconds) in [
+            ("0", Some(0)),
+            ("3600", Some(3600)),
+            ("1h30m", Some(5400)),
+            ("1W2D3H4M5S", Some(788_645)),
+            ("4294967295", Some(u32::MAX)),
+            ("4294967296", None),
+            ("8000w", None),
+            ("1h30", None),
+            ("h", None),
+            ("1x", None),
+            ("-1", None),
+            ("+1", None),
+            ("", None),
+        ] {
+            assert_eq!(parse_seconds(text), seconds, "{text}");
+        }
     }
-    Ok(token.octets())
-}
-
-/// Reads a name, completed by `origin`.
-pub(super) fn parse_name(token: &Token<'_>, origin: &Name) -> Result<Name, RdataError> {
-    Name::parse(bare(token)?, Some(origin)).map_err(|error| {
-        let message = format!("{} is not a domain name: {error}", shorten(token.text()));
-        RdataError::at(token, message, "correct the name")
-    })
-}
-
-/// Reads a number from 0 to `limit`: digits only.
-pub(super) fn parse_number(name: &str, token: &Token<'_>, limit: u32) -> Result<u32, RdataError> {
-    let text = bare(token)?;
-    let digits = text.bytes().all(|octet| octet.is_ascii_digit());
-    let number = text.parse().ok().filter(|&number| digits && number <= limit);
-    number.ok_or_else(|| {
-        let help = format!("give the {name} as a number from 0 to {limit}");
-        wrong(token, "a number in range", help)
-    })
-}
-
-/// Reads a number of seconds, as 3600 or as BIND's 1h30m: numbers with the units w, d, h, m, s in
-/// any case, where a number without a unit stands alone.
-pub(super) fn parse_seconds(text: &str) -> Option<u32> {
-    if text.bytes().all(|octet| octet.is_ascii_digit()) {
-        return text.parse().ok();
-    }
-    let mut seconds: u32 = 0;
-    let mut rest = text;
-    while !rest.is_empty() {
-        let digits = rest.bytes().take_while(u8::is_ascii_digit).count();
-        let (number, after) = rest.split_at_checked(digits)?;
-        let unit = match after.bytes().next()?.to_ascii_lowercase() {
-            b'w' => 604_800,
-            b'd' => 86_400,
-            b'h' => 3_600,
-            b'm' => 60,
-            b's' => 1,
-            _ => return None,
-        };
-        let number: u32 = number.parse().ok()?;
-        seconds = seconds.checked_add(number.checked_mul(unit)?)?;
-        rest = after.get(1..)?;
-    }
-    Some(seconds)
-}
-
-fn parse_ipv4(token: &Token<'_>) -> Result<Ipv4Addr, RdataError> {
-    let text = bare(token)?;
-    text.parse().map_err(|_| {
-        let help = match text.parse::<Ipv6Addr>() {
-            Ok(_) => "the type of an IPv6 address is AAAA",
-            Err(_) => "write four numbers 0 to 255, as 192.0.2.1",
-        };
-        wrong(token, "an IPv4 address", help)
-    })
-}
-
-fn parse_ipv6(token: &Token<'_>) -> Result<Ipv6Addr, RdataError> {
-    let text = bare(token)?;
-    text.parse().map_err(|_| {
-        let help = match text.parse::<Ipv4Addr>() {
-            Ok(_) => "the type of an IPv4 address is A",
-            Err(_) => "write up to eight groups of hexadecimal digits, as 2001:db8::1",
-        };
-        wrong(token, "an IPv6 address", help)
-    })
-}
-
-/// Adds a character string with its length.
-fn push_text(token: &Token<'_>, wire: &mut Vec<u8>) -> Result<(), RdataError> {
-    let octets = octets(token)?;
-    let Ok(length) = u8::try_from(octets.len()) else {
-        let message = format!("a string of {} octets; one holds at most 255", octets.len());
-        let help = r#"split it into several strings, as "first part" "second part""#;
-        return Err(RdataError::at(token, message, help));
-    };
-    wire.push(length);
-    wire.extend_from_slice(&octets);
-    Ok(())
-}
-
-/// The text of all tokens as one.
-fn joined(tokens: &[Token<'_>]) -> Result<String, RdataError> {
-    tokens.iter().map(bare).collect()
-}
-
-/// Reads hexadecimal digits, which may be spread over tokens.
-pub(super) fn parse_hex(tokens: &[Token<'_>]) -> Result<Vec<u8>, RdataError> {
-    let digits = joined(tokens)?;
-    HEXLOWER_PERMISSIVE.decode(digits.as_bytes()).map_err(|_| {
-        let message = format!("{} is not hexadecimal", shorten(&digits));
-        let help = "write two of the digits 0 to 9 and A to F for each octet";
-        RdataError::new(tokens.first().map(Token::offset), message, help)
-    })
-}
-
-/// Reads base64, which may be spread over tokens.
-fn parse_base64(tokens: &[Token<'_>]) -> Result<Vec<u8>, RdataError> {
-    let text = joined(tokens)?;
-    BASE64.decode(text.as_bytes()).map_err(|_| {
-        let message = format!("{} is not base64", shorten(&text));
-        let help = "write it as RFC 4648 section 4 says, with = to fill up at the end";
-        RdataError::new(tokens.first().map(Token::offset), message, help)
-    })
 }

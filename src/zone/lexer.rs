@@ -70,6 +70,8 @@ pub struct Entry<'a> {
     pub blank: bool,
     /// The tokens, at least one.
     pub tokens: Vec<Token<'a>>,
+    /// Where its first comment begins.
+    pub comment: Option<usize>,
 }
 
 /// A mistake that keeps an entry from being split into tokens.
@@ -145,6 +147,7 @@ impl<'a> Lexer<'a> {
             offset: self.at,
             blank: matches!(self.peek(), Some(b' ' | b'\t')),
             tokens: Vec::new(),
+            comment: None,
         };
         while let Some(octet) = self.peek() {
             match octet {
@@ -155,7 +158,10 @@ impl<'a> Lexer<'a> {
                     }
                 }
                 b' ' | b'\t' | b'\r' => self.at += 1,
-                b';' => self.skip_to_line_end(),
+                b';' => {
+                    entry.comment.get_or_insert(self.at);
+                    self.skip_to_line_end();
+                }
                 // Nesting has no meaning, and refusing it finds a forgotten ) at the next record
                 // that has parentheses, not only at the end of the text.
                 b'(' if self.open.is_some() => break,

@@ -7,12 +7,15 @@
 use std::collections::HashMap;
 
 use crate::config::reader::Place;
-use crate::config::report::{Report, Severity, Source, nearest};
+use crate::config::report::{Report, Source, nearest};
 use crate::name::Name;
 use crate::rr::{Rdata, Record, RecordType, Ttl};
-use crate::zone::field::parse_seconds;
+use crate::zone::findings::Findings;
+use crate::zone::header::{parse_header, parse_ttl, suggestion};
 use crate::zone::lexer::{Entry, Lexer, Quoting, Token};
-use crate::zone::rdata::{RdataError, doubtful_names, ends_in_zone, parse_rdata, shorten};
+use crate::zone::rdata::{COMMENT_IN_TEXT, QUOTE_THE_TEXT};
+use crate::zone::rdata::{RdataError, doubtful_names, ends_in_zone, parse_rdata};
+use crate::zone::word::{parse_name, shorten};
 
 /// A record, and where it was written.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -23,18 +26,15 @@ pub struct SourcedRecord {
     pub place: Place,
 }
 
-/// How many errors, and how many warnings, of one file are reported one by one.
-pub const MOST_FINDINGS: usize = 100;
-
 /// Reads the master file of the zone `zone`, which is also the first `$ORIGIN`.
 ///
 /// A record without a TTL takes that of `$TTL` (RFC 2308 section 4), else the last one that a
 /// record stated (RFC 1035 section 5.1), else `default_ttl`, else the SOA's minimum as BIND does,
 /// with a warning; the file's own rules come first so that a file means the same here and there.
 ///
-/// Mistakes go to `report`, and reading goes on at the next record. Of more than
-/// [`MOST_FINDINGS`] errors the rest is counted only. The records are those that have no error;
-/// TTLs that differ within a set are warned of, and kept as they are.
+/// Mistakes go to `report`, and reading goes on at the next record. Of more than a hundred errors
+/// the rest is counted only. The records are those that have no error; TTLs that differ within a
+/// set are warned of, and kept as they are.
 pub fn parse_master(
     source: &Source,
     zone: &Name,
@@ -99,12 +99,6 @@ struct Reader<'a> {
     records: Vec<SourcedRecord>,
 }
 
-/// What stands between a record's owner and its data.
-struct Header {
-    ttl: Option<Ttl>,
-    record_type: RecordType,
-}
-
 impl Reader<'_> {
     /// Reads a record or a directive.
     fn entry(&mut self, entry: &Entry<'_>) {
@@ -118,15 +112,15 @@ impl Reader<'_> {
                 self.findings.error(first.offset(), String::new, message, help);
                 self.owner = Owner::Lost;
             }
-            self.record(&entry.tokens, first.offset());
+            self.record(entry, &entry.tokens);
         } else if first.text().starts_with('$') && first.quoting() == Quoting::Bare {
             if let Err(error) = self.directive(first, rest) {
-                let key = || first.text().to_owned();
+                let key = || first.text().chars().take(20).collect();
                 self.findings.rdata_error(first.offset(), key, error);
             }
         } else {
             self.owner = self.read_owner(first);
-            self.record(rest, first.offset());
+            self.record(entry, rest);
         }
     }
 
@@ -137,13 +131,13 @@ impl Reader<'_> {
         match (word.as_str(), values) {
             ("$ORIGIN", [value]) => {
                 self.doubtful(value, "$ORIGIN");
-                self.origin = super::field::parse_name(value, &self.origin)?;
+                self.origin = parse_name(value, &self.origin)?;
             }
             ("$ORIGIN", _) => {
                 let help = "write one domain name after it, as $ORIGIN example.com.";
                 return Err(RdataError::at(name, "it takes one value", help));
             }
-            ("$TTL", [value]) => self.stated_ttl = Some(read_ttl(value)?),
+            ("$TTL", [value]) => self.stated_ttl = Some(parse_ttl(value)?),
             ("$TTL", _) => {
                 let help = "write one number of seconds after it, as $TTL 3600";
                 return Err(RdataError::at(name, "it takes one value", help));
@@ -157,6 +151,7 @@ impl Reader<'_> {
                 return Err(RdataError::at(name, "not offered", help));
             }
             _ => {
+                let word: String = word.chars().take(20).collect();
                 let help = match nearest(&word, DIRECTIVES) {
                     Some(near) => format!("did you mean {near}?"),
                     None => {
@@ -171,13 +166,12 @@ impl Reader<'_> {
 
     /// Reads the owner of a record.
     fn read_owner(&mut self, token: &Token<'_>) -> Owner {
-        let key = || token.text().to_owned();
-        match super::field::parse_name(token, &self.origin) {
+        match parse_name(token, &self.origin) {
             Err(error) => self.findings.rdata_error(token.offset(), String::new, error),
             Ok(name) if !name.is_at_or_below(self.zone) => {
-                let message = format!("{name} is not in the zone {}", self.zone);
+                let message = format!("the owner is not in the zone {}", self.zone);
                 let help = "remove the record, or put it into the file of its own zone";
-                self.findings.error(token.offset(), key, message, help);
+                self.findings.error(token.offset(), || name.to_string(), message, help);
             }
             Ok(name) => {
                 self.doubtful(token, "");
@@ -188,17 +182,25 @@ impl Reader<'_> {
     }
 
     /// Reads a record from behind its owner.
-    fn record(&mut self, tokens: &[Token<'_>], start: usize) {
+    fn record(&mut self, entry: &Entry<'_>, tokens: &[Token<'_>]) {
+        let start = entry.tokens.first().map_or(entry.offset, Token::offset);
         let owner = match &self.owner {
             Owner::Named(owner) => Some(owner.clone()),
             _ => None,
         };
         let owner_key = || owner.as_ref().map(ToString::to_string).unwrap_or_default();
-        let (header, data) = match self.header(tokens, start) {
+        let (header, data) = match parse_header(tokens, start) {
             Ok(header) => header,
-            Err(error) => return self.findings.rdata_error(start, owner_key, error),
+            Err(mut error) => {
+                // Guessing costs more than reading, so it is done for what is shown only.
+                let guess = error.offset.filter(|_| !self.findings.is_full());
+                let better = guess.and_then(|offset| suggestion(entry, offset));
+                error.help = better.unwrap_or(error.help);
+                return self.findings.rdata_error(start, owner_key, error);
+            }
         };
         let record_type = header.record_type;
+        self.last_ttl = header.ttl.or(self.last_ttl);
         let key = || format!("{} {record_type}", owner_key()).trim_start().to_owned();
         let rdata = match parse_rdata(record_type, data, &self.origin) {
             Ok(rdata) => rdata,
@@ -206,6 +208,9 @@ impl Reader<'_> {
         };
         for token in doubtful_names(record_type, data, self.zone) {
             self.doubtful(token, &key());
+        }
+        if matches!(record_type, RecordType::TXT | RecordType::SPF) {
+            self.cut_text(entry, key);
         }
         if record_type == RecordType::SOA && self.minimum.is_none() {
             self.minimum =
@@ -217,32 +222,6 @@ impl Reader<'_> {
         if let Some(owner) = owner {
             self.push(owner, record_type, ttl, rdata, start);
         }
-    }
-
-    /// Reads TTL, class and type, the first two in any order, and leaves the data.
-    fn header<'t, 'a>(
-        &mut self,
-        tokens: &'t [Token<'a>],
-        start: usize,
-    ) -> Result<(Header, &'t [Token<'a>]), RdataError> {
-        let (mut ttl, mut class) = (None, false);
-        let mut rest = tokens;
-        while let Some((token, after)) = rest.split_first() {
-            rest = after;
-            let text = super::field::bare(token)?;
-            if text.starts_with(|c: char| c.is_ascii_digit()) && ttl.is_none() {
-                ttl = Some(read_ttl(token)?);
-            } else if is_class(text) && !class {
-                class = read_class(token)?;
-            } else {
-                let record_type = read_type(token)?;
-                self.last_ttl = ttl.or(self.last_ttl);
-                return Ok((Header { ttl, record_type }, rest));
-            }
-        }
-        let offset = tokens.last().map_or(start, Token::offset);
-        let help = "write owner, TTL, class, type and data, as www 300 IN A 192.0.2.1";
-        Err(RdataError::new(Some(offset), "the record has no type", help))
     }
 
     /// The TTL of a record.
@@ -287,6 +266,19 @@ impl Reader<'_> {
         self.records.push(SourcedRecord { record, place });
     }
 
+    /// Warns of a text that a comment cuts short, as `v=DKIM1;k=rsa` without quotes.
+    fn cut_text(&mut self, entry: &Entry<'_>, key: impl FnOnce() -> String) {
+        let text = self.findings.source.text().as_bytes();
+        let Some(comment) = entry.comment else {
+            return;
+        };
+        let before = comment.checked_sub(1).and_then(|before| text.get(before));
+        if before.is_some_and(|&octet| !matches!(octet, b' ' | b'\t' | b'\n' | b'"' | b'(' | b')'))
+        {
+            self.findings.warning(comment, key, COMMENT_IN_TEXT, QUOTE_THE_TEXT);
+        }
+    }
+
     /// Warns of a name that ends in the zone's own name and has no final dot.
     fn doubtful(&mut self, token: &Token<'_>, key: &str) {
         let text = token.text();
@@ -298,147 +290,224 @@ impl Reader<'_> {
     }
 }
 
-/// Reads a TTL.
-fn read_ttl(token: &Token<'_>) -> Result<Ttl, RdataError> {
-    let seconds = parse_seconds(super::field::bare(token)?);
-    seconds.and_then(Ttl::new).ok_or_else(|| {
-        let help = format!("write seconds from 0 to {}, as 3600, or units, as 1h30m", Ttl::MAX);
-        super::field::wrong(token, "a TTL", help)
-    })
-}
-
-/// The classes that have a name.
-const CLASSES: [&str; 8] = ["IN", "CS", "CH", "CHAOS", "HS", "HESIOD", "NONE", "ANY"];
-
-/// True if a word is a class, offered or not.
-fn is_class(text: &str) -> bool {
-    CLASSES.iter().any(|class| text.eq_ignore_ascii_case(class)) || class_number(text).is_some()
-}
-
-/// The number of a class in the form `CLASS1` (RFC 3597 section 5).
-fn class_number(text: &str) -> Option<&str> {
-    let (prefix, digits) = text.split_at_checked(5)?;
-    let plain = !digits.is_empty() && digits.bytes().all(|octet| octet.is_ascii_digit());
-    (prefix.eq_ignore_ascii_case("CLASS") && plain).then_some(digits)
-}
-
-/// Accepts the class IN.
-fn read_class(token: &Token<'_>) -> Result<bool, RdataError> {
-    let text = token.text();
-    if text.eq_ignore_ascii_case("IN") || class_number(text).is_some_and(|n| n.parse() == Ok(1)) {
-        return Ok(true);
-    }
-    let message = format!("the class {text} is not offered");
-    Err(RdataError::at(token, message, "write IN, or leave the class out"))
-}
-
-/// Reads a type.
-fn read_type(token: &Token<'_>) -> Result<RecordType, RdataError> {
-    let text = token.text();
-    RecordType::parse(text).ok_or_else(|| {
-        let known = (1..=257).filter_map(|code| RecordType(code).mnemonic());
-        let help = match nearest(&text.chars().take(16).collect::<String>(), known) {
-            Some(near) => format!("did you mean {near}?"),
-            None => r"write an unknown type as TYPE65400, its data as \# 2 0A00".to_owned(),
-        };
-        super::field::wrong(token, "a record type", help)
-    })
-}
-
-/// Passes mistakes on to the report, up to a number of them.
-struct Findings<'a> {
-    source: &'a Source,
-    report: &'a Report,
-    errors: usize,
-    warnings: usize,
-    /// Where the first one was that was not passed on, by severity.
-    left_out: [Option<usize>; 2],
-}
-
-impl<'a> Findings<'a> {
-    fn new(source: &'a Source, report: &'a Report) -> Self {
-        Self { source, report, errors: 0, warnings: 0, left_out: [None; 2] }
-    }
-
-    fn error(
-        &mut self,
-        offset: usize,
-        key: impl FnOnce() -> String,
-        message: impl Into<String>,
-        help: impl Into<String>,
-    ) {
-        self.add(Severity::Error, offset, key, message.into(), help.into());
-    }
-
-    fn warning(
-        &mut self,
-        offset: usize,
-        key: impl FnOnce() -> String,
-        message: impl Into<String>,
-        help: impl Into<String>,
-    ) {
-        self.add(Severity::Warning, offset, key, message.into(), help.into());
-    }
-
-    /// An error of an entry that begins at `start`.
-    fn rdata_error(&mut self, start: usize, key: impl FnOnce() -> String, error: RdataError) {
-        self.error(error.offset.unwrap_or(start), key, error.message, error.help);
-    }
-
-    fn add(
-        &mut self,
-        severity: Severity,
-        offset: usize,
-        key: impl FnOnce() -> String,
-        message: String,
-        help: String,
-    ) {
-        let (count, left_out) = match severity {
-            Severity::Error => (&mut self.errors, &mut self.left_out[0]),
-            Severity::Warning => (&mut self.warnings, &mut self.left_out[1]),
-        };
-        *count += 1;
-        if *count > MOST_FINDINGS {
-            left_out.get_or_insert(offset);
-            return;
-        }
-        let position = Some(self.source.position(offset));
-        let file = self.source.path();
-        match severity {
-            Severity::Error => self.report.error(file, position, key(), message, help),
-            Severity::Warning => self.report.warning(file, position, key(), message, help),
-        }
-    }
-
-    /// Says how many there were beyond those reported, where the first of them was.
-    fn finish(self) {
-        let file = self.source.path();
-        let help = "mend those above, then run the check again";
-        let [errors, warnings] =
-            self.left_out.map(|offset| offset.map(|at| self.source.position(at)));
-        if errors.is_some() {
-            let message = format!("and {} more errors", self.errors - MOST_FINDINGS);
-            self.report.error(file, errors, "", message, help);
-        }
-        if warnings.is_some() {
-            let message = format!("and {} more warnings", self.warnings - MOST_FINDINGS);
-            self.report.warning(file, warnings, "", message, help);
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use std::fmt::Write;
+    use std::path::Path;
+
+    use proptest::prelude::*;
+
     use super::*;
+    use crate::config::report::Diagnostic;
+    use crate::zone::rdata::describe;
+
+    fn read_in(zone: &str, text: &str, ttl: Option<u32>) -> (Vec<SourcedRecord>, Vec<Diagnostic>) {
+        let source = Source::new("f.zone", text);
+        let report = Report::default();
+        let zone = Name::parse_absolute(zone).unwrap();
+        let records = parse_master(&source, &zone, ttl.and_then(Ttl::new), &report);
+        (records, report.into_sorted())
+    }
+
+    /// The records of a zone file without mistakes, one a line.
+    fn read(zone: &str, text: &str) -> Vec<String> {
+        let (records, findings) = read_in(zone, text, Some(300));
+        assert_eq!(findings, []);
+        records.iter().map(|sourced| show(&sourced.record)).collect()
+    }
+
+    fn show(record: &Record) -> String {
+        let (owner, ttl, record_type) = (&record.owner, record.ttl.seconds(), record.record_type);
+        format!("{owner} {ttl} {record_type} {}", describe(record_type, &record.rdata))
+    }
 
     #[test]
     fn the_example_zone_is_read_whole() {
-        let source =
-            Source::new("example.test.zone", include_str!("../../tests/data/example.test.zone"));
-        let report = Report::default();
-        let zone = Name::parse_absolute("example.test").unwrap();
-        let records = parse_master(&source, &zone, None, &report);
-        assert_eq!(report.into_sorted(), []);
+        let records = read("example.test", include_str!("../../tests/data/example.test.zone"));
         assert_eq!(records.len(), 28);
+        for line in [
+            "example.test. 3600 SOA ns1.example.test. hostmaster.example.test. 2026113001 7200 900 1209600 60",
+            "example.test. 300 MX 10 mail.example.test.",
+            "MiXeD.example.test. 300 TXT \"mixed case owner\"",
+            "*.wild.example.test. 300 TXT \"wild\"",
+            "f.*.we.example.test. 300 A 192.0.2.41",
+            "ext.example.test. 300 CNAME www.example.net.",
+            "intosub.example.test. 300 CNAME host.sub.example.test.",
+            "unk.example.test. 300 TYPE65400 \\# 4 0A000001",
+            "www.example.test. 30 AAAA 2001:db8::10",
+        ] {
+            assert!(records.iter().any(|record| record == line), "{line}");
+        }
+        let big = records.iter().find(|record| record.starts_with("big")).unwrap();
+        assert_eq!(big.matches(" \"0").count(), 10);
+    }
+
+    #[test]
+    fn the_example_of_rfc_1035_section_5_3_is_read() {
+        let text = "\
+@   IN  SOA     VENERA      Action\\.domains (
+                                 20     ; SERIAL
+                                 7200   ; REFRESH
+                                 600    ; RETRY
+                                 3600000; EXPIRE
+                                 60)    ; MINIMUM
+
+        NS      A.ISI.EDU.
+        NS      VENERA
+        NS      VAXA
+        MX      10      VENERA
+        MX      20      VAXA
+
+A       A       26.3.0.103
+
+VENERA  A       10.1.0.52
+        A       128.9.0.32
+
+VAXA    A       10.2.0.27
+        A       128.9.0.33
+";
+        let records = read("ISI.EDU", text);
+        assert_eq!(records.len(), 11);
+        assert_eq!(
+            records[0],
+            r"ISI.EDU. 300 SOA VENERA.ISI.EDU. Action\.domains.ISI.EDU. 20 7200 600 3600000 60"
+        );
+        assert_eq!(records[5], "ISI.EDU. 300 MX 20 VAXA.ISI.EDU.");
+        assert_eq!(records[10], "VAXA.ISI.EDU. 300 A 128.9.0.33");
+    }
+
+    #[test]
+    fn ttl_and_class_stand_in_any_order() {
+        for line in [
+            "a 1h IN A 192.0.2.1",
+            "a IN 3600 A 192.0.2.1",
+            "a 60M a 192.0.2.1",
+            "a CLASS1 3600 TYPE1 192.0.2.1",
+            "a in 3600 TYPE1 \\# 4 C0000201",
+            "$TTL 3600\na A 192.0.2.1",
+            "$ttl 1h\n$origin a.x.\n@ A 192.0.2.1",
+        ] {
+            assert_eq!(read("x", line), ["a.x. 3600 A 192.0.2.1"], "{line}");
+        }
+    }
+
+    #[test]
+    fn a_missing_ttl_is_that_of_the_file_before_that_of_the_zone() {
+        let lines = "a A 192.0.2.1\nb 60 A 192.0.2.1\nc A 192.0.2.1\n$TTL 90\nd A 192.0.2.1\n";
+        assert_eq!(
+            read("x", lines),
+            [
+                "a.x. 300 A 192.0.2.1",
+                "b.x. 60 A 192.0.2.1",
+                "c.x. 60 A 192.0.2.1",
+                "d.x. 90 A 192.0.2.1"
+            ]
+        );
+        let (records, findings) = read_in("x", "@ SOA a b 1 2 3 4 55\na A 192.0.2.1", None);
+        let ttls: Vec<_> = records.iter().map(|sourced| sourced.record.ttl.seconds()).collect();
+        assert_eq!(ttls, [55, 55]);
+        assert_eq!(findings.len(), 1);
+    }
+
+    #[test]
+    fn owners_are_any_octets_and_the_origin_changes_them() {
+        let lines = "a\\.b\\@ A 192.0.2.1\n$ORIGIN b\n\\$c\\000 A 192.0.2.1\n@ A 192.0.2.1\n";
+        assert_eq!(
+            read("x", lines),
+            [r"a\.b\@.x. 300 A 192.0.2.1", r"\$c\000.b.x. 300 A 192.0.2.1", "b.x. 300 A 192.0.2.1"]
+        );
+    }
+
+    #[test]
+    fn records_know_where_they_were_written() {
+        let (records, _) = read_in("x", "; c\na 60 A 192.0.2.1\n   A 192.0.2.2\n", None);
+        let places: Vec<_> = records.iter().map(|sourced| &sourced.place).collect();
+        assert_eq!(places[0].key, "a.x. A");
+        assert_eq!((places[0].position.line, places[0].position.column), (2, 1));
+        assert_eq!((places[1].position.line, places[1].position.column), (3, 4));
+        assert_eq!(places[1].file, Path::new("f.zone"));
+    }
+
+    /// Each file is named by what is found in it, and the whole report stands beside it. BLESS=1
+    /// writes the reports anew.
+    #[test]
+    fn bad_zone_files_are_reported_as_expected() {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/config/zonefile-bad");
+        let mut paths: Vec<_> = std::fs::read_dir(folder)
+            .unwrap()
+            .map(|entry| entry.unwrap().path())
+            .filter(|path| path.extension().is_some_and(|extension| extension == "zone"))
+            .collect();
+        paths.sort();
+        assert!(!paths.is_empty());
+        let mut differing = String::new();
+        for path in paths {
+            let text = std::fs::read_to_string(&path).unwrap();
+            let source = Source::new(path.file_name().unwrap(), text);
+            let report = Report::default();
+            parse_master(&source, &Name::parse_absolute("example.test").unwrap(), None, &report);
+            let lines: Vec<_> = report.into_sorted().iter().map(ToString::to_string).collect();
+            let found = lines.join("\n") + "\n";
+            let expected_path = path.with_extension("err");
+            if std::env::var_os("BLESS").is_some() {
+                std::fs::write(&expected_path, &found).unwrap();
+            }
+            let expected = std::fs::read_to_string(&expected_path).unwrap_or_default();
+            if found != expected {
+                writeln!(differing, "--- {}\n{found}", path.display()).unwrap();
+            }
+        }
+        assert!(differing.is_empty(), "other reports than expected:\n{differing}");
+    }
+
+    #[test]
+    fn a_file_of_mistakes_is_read_to_the_end_but_reported_in_part() {
+        let (records, findings) = read_in("x", &"a b\n".repeat(300_000), None);
+        assert_eq!(records, []);
+        assert_eq!(findings.len(), 101);
+        assert_eq!(findings[100].message, "and 299900 more errors");
+        assert_eq!(findings[100].position.unwrap().line, 101);
+        for line in ["a 1 A 1.1.1.1\na 2 A 1.1.1.2\n", "a.x 1 A 1.1.1.1\n", "a TXT b;c\n", "$X\n"] {
+            let (_, findings) = read_in("x", &line.repeat(1000), Some(1));
+            assert!(findings.len() <= 202, "{line}");
+        }
+    }
+
+    #[test]
+    fn hostile_files_end_soon() {
+        let endless = |word: &str| word.repeat((1 << 20) / word.len());
+        for text in [
+            endless("("),
+            endless("(\n"),
+            endless("a (\n"),
+            endless("\\"),
+            endless("\"\n"),
+            endless("a"),
+            format!("$ORIGIN {}", endless("a.")),
+            format!("${}", endless("a")),
+            format!("{} A 192.0.2.1", endless("a.")),
+            format!("a {}", endless("1")),
+            format!("a {}", endless("IN ")),
+            format!("a {}", endless("IN")),
+            format!("a CLASS{}", endless("1")),
+            format!("a 1 A {}", endless("1 ")),
+            format!("a 1 TXT {}", endless("a ")),
+            format!("a 1 TYPE9 \\# 9 {}", endless("0 ")),
+            format!("a 1 HTTPS 1 . {}", endless("alpn=h2 ")),
+        ] {
+            let (_, findings) = read_in("x", &text, None);
+            let longest = findings.iter().map(|finding| finding.to_string().len()).max();
+            assert!(!findings.is_empty() && findings.len() <= 101);
+            assert!(longest < Some(1000));
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn any_text_is_read_without_a_panic(
+            text in r#"(([a-c]?[ \t])?(IN|60|A|TXT|HTTPS|MX|\$ORIGIN|\$TTL|[ \t\n\\"();=,.@$+0-9a-f]|\PC)|\n){0,80}"#
+        ) {
+            read_in("x", &text, None);
+        }
     }
 }

@@ -6,11 +6,15 @@
 
 pub mod build;
 mod field;
+mod findings;
+mod header;
 pub mod lexer;
 pub mod lookup;
 pub mod master;
 pub mod node;
 pub mod rdata;
+mod svcb;
+mod word;
 
 use std::collections::HashMap;
 
