@@ -32,6 +32,8 @@ pub struct Answer<'s> {
     pub ecs_scope: u8,
     /// The extended error, for clients with EDNS.
     pub extended_error: Option<ExtendedError<'s>>,
+    /// The load balancer that steered the answer, or failed to.
+    pub steered_by: Option<&'s LoadBalancer>,
 }
 
 /// A record set of an answer.
@@ -108,6 +110,7 @@ impl<'s> Answer<'s> {
             glue: None,
             ecs_scope: 0,
             extended_error: None,
+            steered_by: None,
         }
     }
 }

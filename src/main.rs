@@ -1,3 +1,7 @@
 //! The `meridian` program.
 
-fn main() {}
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    meridian::cli::main()
+}

@@ -7,7 +7,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use arrayvec::ArrayVec;
 
-use crate::name::{MAX_NAME, wire_length};
+use crate::name::{MAX_NAME, Name, wire_length};
 use crate::rr::RecordType;
 
 /// The length of a message's header (RFC 1035 section 4.1.1).
@@ -74,6 +74,15 @@ pub struct Question<'m> {
     pub record_type: RecordType,
     /// The class asked for.
     pub class: u16,
+}
+
+impl<'m> Question<'m> {
+    /// The question for a name and type in class IN.
+    pub fn of(name: &'m Name, record_type: RecordType) -> Self {
+        let mut key: ArrayVec<u8, MAX_NAME> = ArrayVec::new();
+        key.extend(name.as_wire().iter().map(u8::to_ascii_lowercase).take(MAX_NAME));
+        Self { name: name.as_wire(), key, record_type, class: CLASS_IN }
+    }
 }
 
 /// The EDNS of a query (RFC 6891).

@@ -4,9 +4,9 @@
 use std::net::IpAddr;
 
 use crate::answer::{Answer, Data, ExtendedError, GlueSets, MAX_ALIASES, Owner, Set};
-use crate::locate::Located;
+use crate::locate::place::Place;
 use crate::name::{MAX_NAME, wire_length};
-use crate::query::{ClientSubnet, Query, Rcode, Request};
+use crate::query::{ClientSubnet, Query, Question, Rcode, Request};
 use crate::rr::{Rdata, RecordType, RrSet, Ttl};
 use crate::state::State;
 use crate::steer::load_balancer::{ClientSource, LoadBalancer};
@@ -30,8 +30,8 @@ pub struct Responder<'s, S> {
 /// Who asks: the source address of the query, and its client subnet.
 #[derive(Clone, Copy, Debug)]
 pub struct Client {
-    /// The source address.
-    pub resolver: IpAddr,
+    /// The source address; none for a resolver without a location, which `explain` knows.
+    pub resolver: Option<IpAddr>,
     /// The client subnet of the query.
     pub subnet: Option<ClientSubnet>,
 }
@@ -39,10 +39,10 @@ pub struct Client {
 /// Where a load balancer's client is, and the scope that goes with it.
 #[derive(Clone, Copy, Debug)]
 pub struct ClientPlace {
-    /// The address that was located, and what was found.
-    pub located: Located,
-    /// The address itself.
-    pub address: IpAddr,
+    /// Where the client is.
+    pub place: Place,
+    /// The address that says so.
+    pub address: Option<IpAddr>,
     /// True if the address is the query's client subnet, not its source.
     pub by_subnet: bool,
     /// The ECS scope prefix of an answer that is steered by it.
@@ -68,26 +68,30 @@ pub fn place_client(state: &State, balancer: &LoadBalancer, client: &Client) -> 
         ClientSource::Ecs => client.subnet.and_then(|subnet| subnet.locating_address()),
         ClientSource::Resolver => None,
     };
-    let address = subnet.unwrap_or_else(|| client.resolver.to_canonical());
-    let located = state.locator.locate(address);
+    let address = subnet.or(client.resolver.map(|ip| ip.to_canonical()));
+    let located = address.map(|address| state.locator.locate(address));
     // The scope says for whom an answer holds. It is 0 where the answer cannot depend on the
     // client, and where it was steered by the resolver's own address.
     let depends = subnet.is_some() && balancer.depends_on_client;
-    let ecs_scope = if depends { located.scope } else { 0 };
-    ClientPlace { located, address, by_subnet: subnet.is_some(), ecs_scope }
+    let ecs_scope = if depends { located.map_or(0, |located| located.scope) } else { 0 };
+    let place = located.map(|located| located.place).unwrap_or_default();
+    ClientPlace { place, address, by_subnet: subnet.is_some(), ecs_scope }
 }
 
 impl<'s, S: Sequences> Responder<'s, S> {
     /// Answers a query.
     pub fn answer(&self, query: &Query<'_>, resolver: IpAddr) -> Answer<'s> {
-        let question = &query.question;
+        let subnet = query.edns.and_then(|edns| edns.client_subnet);
+        self.answer_to(&query.question, Client { resolver: Some(resolver), subnet })
+    }
+
+    /// Answers a question of a client.
+    pub fn answer_to(&self, question: &Question<'_>, client: Client) -> Answer<'s> {
         let Some(zone) = self.state.zones.find(&question.key, question.record_type) else {
             let mut answer = Answer::empty(Rcode::Refused);
             answer.extended_error = Some(ExtendedError::NotAuthoritative);
             return answer;
         };
-        let subnet = query.edns.and_then(|edns| edns.client_subnet);
-        let client = Client { resolver, subnet };
         let mut answer = Answer::empty(Rcode::NoError);
         answer.authoritative = true;
         Walk {
@@ -185,7 +189,8 @@ impl<'s, S: Sequences> Walk<'_, 's, S> {
     fn steer(&mut self, balancer: &'s LoadBalancer, owner: Owner<'s>) {
         let Responder { state, plan, sequences } = *self.responder;
         let client = place_client(state, balancer, &self.client);
-        let place = &client.located.place;
+        let place = &client.place;
+        self.answer.steered_by = Some(balancer);
         let steering = state.steering(plan);
         let Decision { outcome, .. } = decide(&steering, balancer, place);
         let pool = match outcome {

@@ -17,6 +17,8 @@ pub const DEFAULT_CONFIG: &str = "meridian.toml";
 /// Which files to read, where not those of the defaults.
 #[derive(Clone, Debug, Default)]
 pub struct Paths {
+    /// The folder that the defaults below are in; the working directory if none.
+    pub folder: Option<PathBuf>,
     /// The server's settings; `meridian.toml` if it is there.
     pub config: Option<PathBuf>,
     /// The folder of the zone files.
@@ -37,13 +39,14 @@ pub fn load(paths: &Paths, report: &Report) -> (Server, Option<State>) {
 
 /// Reads the server's settings alone.
 pub fn read_server(paths: &Paths, report: &Report) -> Server {
-    let path = paths.config.as_deref().unwrap_or(Path::new(DEFAULT_CONFIG));
-    let mut server = match (fs::read_to_string(path), &paths.config) {
+    let folder = paths.folder.as_deref().unwrap_or(Path::new(""));
+    let path = paths.config.clone().unwrap_or_else(|| folder.join(DEFAULT_CONFIG));
+    let mut server = match (fs::read_to_string(&path), &paths.config) {
         (Ok(text), _) => Server::parse(&Source::new(path, text), report),
-        (Err(error), None) if error.kind() == io::ErrorKind::NotFound => Server::default(),
+        (Err(error), None) if error.kind() == io::ErrorKind::NotFound => Server::within(folder),
         (Err(error), _) => {
-            unreadable(path, &error, "name the server's settings with --config FILE", report);
-            Server::default()
+            unreadable(&path, &error, "name the server's settings with --config FILE", report);
+            Server::within(folder)
         }
     };
     if let Some(zones) = &paths.zones {

@@ -238,7 +238,7 @@ fn pool_list(value: &Value<'_, '_>, scope: &BalancerScope<'_>) -> Vec<PoolId> {
 fn geo_rules(table: &Table<'_, '_>, scope: &BalancerScope<'_>, pools: &[PoolId]) -> Rules {
     let mut rules = Rules { lists: vec![rule("pools", pools.to_vec())], ..Rules::default() };
     let mut explicit = false;
-    let mut add = |rules: &mut Rules, value: &Value<'_, '_>, name: String| {
+    let add = |rules: &mut Rules, value: &Value<'_, '_>, name: String| {
         rules.lists.push(rule(name, pool_list(value, scope)));
         u16::try_from(rules.lists.len() - 1).unwrap_or(u16::MAX)
     };

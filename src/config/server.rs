@@ -74,14 +74,20 @@ impl Default for Server {
 }
 
 impl Server {
-    /// Reads `meridian.toml`; paths in it are relative to the file. Mistakes are reported and the
-    /// default stands in.
-    pub fn parse(source: &Source, report: &Report) -> Self {
+    /// The defaults, with the default folders in this one.
+    pub fn within(folder: &Path) -> Self {
         let mut server = Self::default();
-        let folder = source.path().parent().unwrap_or(Path::new("")).to_owned();
         for path in [&mut server.zones, &mut server.geo, &mut server.state] {
             *path = folder.join(&*path);
         }
+        server
+    }
+
+    /// Reads `meridian.toml`; paths in it are relative to the file. Mistakes are reported and the
+    /// default stands in.
+    pub fn parse(source: &Source, report: &Report) -> Self {
+        let folder = source.path().parent().unwrap_or(Path::new("")).to_owned();
+        let mut server = Self::within(&folder);
         let document = File::parse(source, report);
         let root = document.root();
         root.not_offered(&["tls", "admin", "cluster"]);

@@ -2,8 +2,6 @@
 //! take. Also where a reply is cut to the size that its transport and client allow: whole record
 //! sets only, and TC only where something is missing that was needed (RFC 2181 section 9).
 
-use std::iter;
-
 use hickory_proto::ProtoError;
 use hickory_proto::op::{
     Edns as HickoryEdns, MessageType, Metadata, OpCode, Query as HickoryQuery, ResponseCode,
@@ -12,9 +10,7 @@ use hickory_proto::op::{
 use hickory_proto::rr::rdata::NULL;
 use hickory_proto::rr::rdata::opt::EdnsOption;
 use hickory_proto::rr::{DNSClass, Name, RData, Record, RecordType as HickoryType};
-use hickory_proto::serialize::binary::{
-    BinDecodable, BinDecoder, BinEncodable, BinEncoder, Restrict,
-};
+use hickory_proto::serialize::binary::{BinDecodable, BinDecoder, BinEncoder, Restrict};
 
 use crate::answer::{Answer, Owner, Set};
 use crate::query::{

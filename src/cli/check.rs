@@ -1,0 +1,68 @@
+//! `meridian check`: the validation of `serve`, and nothing else.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::Args;
+use serde_json::json;
+
+use crate::cli::{EXIT_NO, FileArguments, print_diagnostics};
+use crate::config::files::{Paths, load};
+use crate::config::report::{Diagnostic, Report, Severity};
+use crate::state::State;
+
+/// The arguments of `meridian check`.
+#[derive(Args, Debug)]
+pub(super) struct Check {
+    /// The folder with meridian.toml, zones/ and geo/ [default: the working directory]
+    #[arg(value_name = "DIR")]
+    folder: Option<PathBuf>,
+    #[command(flatten)]
+    files: FileArguments,
+    /// Print one JSON document
+    #[arg(long)]
+    json: bool,
+}
+
+impl Check {
+    pub(super) fn run(self) -> ExitCode {
+        let mut paths = Paths::from(self.files);
+        paths.folder = self.folder;
+        let report = Report::default();
+        let (_, state) = load(&paths, &report);
+        let diagnostics = report.into_sorted();
+        if self.json {
+            let of = |severity| -> Vec<&Diagnostic> {
+                diagnostics.iter().filter(|diagnostic| diagnostic.severity == severity).collect()
+            };
+            let document =
+                json!({ "errors": of(Severity::Error), "warnings": of(Severity::Warning) });
+            println!("{document:#}");
+        } else {
+            print_diagnostics(&diagnostics);
+            println!("{}", summary(state.as_ref(), &diagnostics));
+        }
+        if state.is_some() { ExitCode::SUCCESS } else { ExitCode::from(EXIT_NO) }
+    }
+}
+
+fn summary(state: Option<&State>, diagnostics: &[Diagnostic]) -> String {
+    let count = |severity| diagnostics.iter().filter(|d| d.severity == severity).count();
+    let (errors, warnings) = (count(Severity::Error), count(Severity::Warning));
+    match state {
+        Some(state) => format!(
+            "valid: {}, {}, {}, {}; {}",
+            counted(state.zones.len(), "zone"),
+            counted(state.balancers.len(), "load balancer"),
+            counted(state.pools.len(), "pool"),
+            counted(state.pools.iter().map(|pool| pool.origins.len()).sum(), "origin"),
+            counted(warnings, "warning")
+        ),
+        None => format!("invalid: {}, {}", counted(errors, "error"), counted(warnings, "warning")),
+    }
+}
+
+/// A number and its noun.
+fn counted(number: usize, noun: &str) -> String {
+    if number == 1 { format!("1 {noun}") } else { format!("{number} {noun}s") }
+}

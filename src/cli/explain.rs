@@ -1,0 +1,136 @@
+//! `meridian explain`: why a client gets its answer, from the files alone.
+
+use std::net::IpAddr;
+use std::process::ExitCode;
+use std::str::FromStr;
+use std::time::Duration;
+
+use clap::Args;
+use ipnet::IpNet;
+
+use crate::cli::{EXIT_NO, EXIT_USAGE, FileArguments, print_diagnostics};
+use crate::config::files::{Paths, load};
+use crate::config::report::{Report, Severity};
+use crate::config::rtt::parse_milliseconds;
+use crate::explain::{Asker, Assumption, assume, explain};
+use crate::name::Name;
+use crate::rr::RecordType;
+use crate::serial::Serials;
+
+/// The arguments of `meridian explain`.
+#[derive(Args, Debug)]
+pub(super) struct Explain {
+    /// The name that is asked for
+    #[arg(value_parser = parse_name)]
+    name: Name,
+    /// The type that is asked for
+    #[arg(value_name = "TYPE", default_value = "A", value_parser = parse_type)]
+    record_type: RecordType,
+    /// The client: IP for a query from there, IP/LEN for a client subnet in a query
+    #[arg(long, value_name = "IP[/LEN]")]
+    client: ClientArgument,
+    /// The resolver that a client subnet comes from [default: one without a location]
+    #[arg(long, value_name = "IP")]
+    resolver: Option<IpAddr>,
+    /// Assume that an origin or a whole pool is down; can be given several times
+    #[arg(long, value_name = "ORIGIN|POOL/ORIGIN|POOL")]
+    down: Vec<String>,
+    /// Assume that an origin or a whole pool is up, after all --down
+    #[arg(long, value_name = "ORIGIN|POOL/ORIGIN|POOL")]
+    up: Vec<String>,
+    /// Assume a round-trip time from the client to a pool, in milliseconds
+    #[arg(long, value_name = "POOL=MS", value_parser = parse_rtt)]
+    rtt: Vec<(String, Duration)>,
+    #[command(flatten)]
+    files: FileArguments,
+    /// Print one JSON document
+    #[arg(long)]
+    json: bool,
+}
+
+/// IP or IP/LEN.
+#[derive(Clone, Copy, Debug)]
+enum ClientArgument {
+    Address(IpAddr),
+    Subnet(IpNet),
+}
+
+impl FromStr for ClientArgument {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let wrong = || "give an address, as 192.0.2.1, or a subnet, as 192.0.2.0/24".to_owned();
+        if text.contains('/') {
+            text.parse().map(|subnet: IpNet| Self::Subnet(subnet.trunc())).map_err(|_| wrong())
+        } else {
+            text.parse().map(Self::Address).map_err(|_| wrong())
+        }
+    }
+}
+
+fn parse_name(text: &str) -> Result<Name, String> {
+    Name::parse_absolute(text).map_err(|error| error.to_string())
+}
+
+fn parse_type(text: &str) -> Result<RecordType, String> {
+    RecordType::parse(text).ok_or_else(|| "give a record type, as A or AAAA".to_owned())
+}
+
+fn parse_rtt(text: &str) -> Result<(String, Duration), String> {
+    let parse = || {
+        let (pool, milliseconds) = text.rsplit_once('=')?;
+        Some((pool.to_owned(), parse_milliseconds(milliseconds)?))
+    };
+    parse().ok_or_else(|| "give a pool and milliseconds, as use=92.5".to_owned())
+}
+
+impl Explain {
+    pub(super) fn run(self) -> ExitCode {
+        let asker = match (self.client, self.resolver) {
+            (ClientArgument::Subnet(subnet), resolver) => Asker::Subnet(subnet, resolver),
+            (ClientArgument::Address(ip), None) => Asker::Address(ip),
+            (ClientArgument::Address(_), Some(_)) => {
+                eprintln!(
+                    "meridian: --resolver goes with --client IP/LEN: an address alone is the resolver"
+                );
+                return ExitCode::from(EXIT_USAGE);
+            }
+        };
+        let report = Report::default();
+        let (server, state) = load(&Paths::from(self.files), &report);
+        let mut diagnostics = report.into_sorted();
+        let Some(mut state) = state else {
+            print_diagnostics(&diagnostics);
+            return ExitCode::from(EXIT_NO);
+        };
+        diagnostics.retain(|diagnostic| diagnostic.severity == Severity::Error);
+        // Only the serial in a negative answer depends on what was served; nothing is kept here.
+        Serials::read(&server.state).unwrap_or_default().assign(&mut state);
+        let forced =
+            |names: Vec<String>, up| names.into_iter().map(move |n| Assumption::Forced(n, up));
+        let assumptions: Vec<_> = forced(self.down, false)
+            .chain(forced(self.up, true))
+            .chain(self.rtt.into_iter().map(|(pool, time)| Assumption::Rtt(pool, time)))
+            .collect();
+        let health = match assume(&mut state, &self.name, &assumptions) {
+            Ok(health) => health,
+            Err(error) => {
+                eprintln!("meridian: {error}");
+                return ExitCode::from(EXIT_USAGE);
+            }
+        };
+        let explanation = explain(&state, &health, &self.name, self.record_type, asker);
+        if self.json {
+            match serde_json::to_string_pretty(&explanation) {
+                Ok(document) => println!("{document}"),
+                Err(error) => {
+                    eprintln!("meridian: the explanation cannot be written: {error}");
+                    return ExitCode::from(EXIT_NO);
+                }
+            }
+        } else {
+            print!("{explanation}");
+        }
+        if explanation.is_failure() { ExitCode::from(EXIT_NO) } else { ExitCode::SUCCESS }
+    }
+}

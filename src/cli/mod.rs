@@ -1,0 +1,76 @@
+//! The command line: a file for each command.
+
+#![allow(clippy::print_stdout, clippy::print_stderr, reason = "this is where the program speaks")]
+
+mod check;
+mod explain;
+mod serve;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::{Args, Parser, Subcommand};
+
+use crate::config::files::Paths;
+use crate::config::report::{Diagnostic, Severity};
+
+/// The answer is no: an invalid configuration, or no answer for a client (operations.md).
+const EXIT_NO: u8 = 1;
+/// The command line is wrong.
+const EXIT_USAGE: u8 = 2;
+
+/// Authoritative DNS-based global load balancer.
+#[derive(Debug, Parser)]
+#[command(name = "meridian", version, max_term_width = 100)]
+struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Answer DNS queries.
+    Serve(serve::Serve),
+    /// Validate the configuration and print every mistake.
+    Check(check::Check),
+    /// Show why a client gets its answer, from the files alone.
+    Explain(explain::Explain),
+}
+
+/// Which files are read.
+#[derive(Args, Clone, Debug)]
+struct FileArguments {
+    /// The server's settings [default: meridian.toml, if it is there]
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+    /// The folder of the zone files [default: zones]
+    #[arg(long, value_name = "DIR")]
+    zones: Option<PathBuf>,
+    /// The folder of the location data [default: geo]
+    #[arg(long, value_name = "DIR")]
+    geo: Option<PathBuf>,
+}
+
+impl From<FileArguments> for Paths {
+    fn from(arguments: FileArguments) -> Self {
+        let FileArguments { config, zones, geo } = arguments;
+        Self { folder: None, config, zones, geo }
+    }
+}
+
+/// Runs the program.
+pub fn main() -> ExitCode {
+    match Arguments::parse().command {
+        Command::Serve(serve) => serve.run(),
+        Command::Check(check) => check.run(),
+        Command::Explain(explain) => explain.run(),
+    }
+}
+
+/// Prints what was found in the files for people; true if there is an error.
+fn print_diagnostics(diagnostics: &[Diagnostic]) -> bool {
+    for diagnostic in diagnostics {
+        eprintln!("{diagnostic}");
+    }
+    diagnostics.iter().any(|diagnostic| diagnostic.severity == Severity::Error)
+}

@@ -1,0 +1,85 @@
+//! `meridian serve`: answers queries until it is told to stop.
+
+use std::io::IsTerminal;
+use std::net::SocketAddr;
+use std::process::ExitCode;
+
+use clap::Args;
+use tracing_subscriber::filter::Targets;
+use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::util::SubscriberInitExt;
+use tracing_subscriber::{Layer, fmt};
+
+use crate::cli::{EXIT_NO, EXIT_USAGE, FileArguments, print_diagnostics};
+use crate::config::files::{Paths, load};
+use crate::config::report::{Report, Severity};
+use crate::serve::reload::log_diagnostics;
+
+/// The log filter where none is given.
+const DEFAULT_LOG: &str = "info";
+/// What a log filter is set before: hickory writes a line for each query at INFO, and for some
+/// packets at WARN, so that anyone could fill the log.
+const QUIET: [&str; 3] = ["hickory_server", "hickory_net", "hickory_proto"];
+
+/// The arguments of `meridian serve`.
+#[derive(Args, Debug)]
+pub(super) struct Serve {
+    #[command(flatten)]
+    files: FileArguments,
+    /// Listen on this address and port instead of the configured ones; can be given several times
+    #[arg(long, value_name = "ADDRESS:PORT")]
+    listen: Vec<SocketAddr>,
+    /// What to log: a level, or target=level pairs
+    #[arg(long, value_name = "FILTER", env = "MERIDIAN_LOG")]
+    log: Option<String>,
+}
+
+impl Serve {
+    pub(super) fn run(self) -> ExitCode {
+        let paths = Paths::from(self.files);
+        let report = Report::default();
+        let (mut server, state) = load(&paths, &report);
+        let diagnostics = report.into_sorted();
+        let filter = self.log.as_deref().or(server.log.as_deref()).unwrap_or(DEFAULT_LOG);
+        let Ok(filter) = filter.parse::<Targets>() else {
+            eprintln!("meridian: {filter:?} is not a log filter; give a level, as info or debug");
+            return ExitCode::from(EXIT_USAGE);
+        };
+        let Some(state) = state else {
+            print_diagnostics(&diagnostics);
+            let errors = diagnostics.iter().filter(|d| d.severity == Severity::Error).count();
+            eprintln!("meridian: not started: the configuration has {errors} errors");
+            return ExitCode::from(EXIT_NO);
+        };
+        start_log(filter);
+        log_diagnostics(&diagnostics);
+        if !self.listen.is_empty() {
+            server.listen = self.listen;
+            server.listen_is_default = false;
+        }
+        match crate::serve::serve(paths, server, state) {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(error) => {
+                eprintln!("meridian: {error}");
+                ExitCode::from(EXIT_NO)
+            }
+        }
+    }
+}
+
+/// Starts the log: for people on a terminal, JSON elsewhere.
+fn start_log(filter: Targets) {
+    let mut filter = filter;
+    for target in QUIET {
+        let named = filter.iter().any(|(name, _)| name.starts_with(target));
+        if !named {
+            filter = filter.with_target(target, tracing::Level::ERROR);
+        }
+    }
+    let layer = if std::io::stderr().is_terminal() {
+        fmt::layer().with_writer(std::io::stderr).with_target(false).boxed()
+    } else {
+        fmt::layer().json().with_writer(std::io::stderr).boxed()
+    };
+    tracing_subscriber::registry().with(layer.with_filter(filter)).init();
+}

@@ -1,0 +1,374 @@
+//! Why a client gets its answer: the steps of the decision with the reason for each
+//! (operations.md, "The shape of `explain --json`").
+//!
+//! The answer is that of [`Responder`]; the steps are shown by calling the functions that the plan
+//! is made of, so that what is explained is what is served.
+
+mod assume;
+mod show;
+mod steps;
+
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+
+use ipnet::IpNet;
+use serde::Serialize;
+
+pub use crate::explain::assume::{AssumeError, Assumption, assume};
+
+use crate::answer::Answer;
+use crate::locate::MatchSource;
+use crate::name::Name;
+use crate::query::{ClientSubnet, Question, Rcode};
+use crate::respond::{Client, ClientPlace, Responder, place_client};
+use crate::rr::RecordType;
+use crate::state::State;
+use crate::steer::FirstOnly;
+use crate::steer::availability::Health;
+use crate::steer::load_balancer::ClientSource;
+use crate::steer::plan::Plan;
+use crate::zone::rdata::describe;
+
+/// Who asks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Asker {
+    /// A query from this address, without a client subnet.
+    Address(IpAddr),
+    /// A client subnet, from this resolver, or from one without a location.
+    Subnet(IpNet, Option<IpAddr>),
+}
+
+/// The explanation of one answer. Names are the configuration's; new keys may be added.
+#[derive(Clone, Debug, Serialize)]
+pub struct Explanation {
+    /// What is asked, and for whom.
+    pub query: QueryPart,
+    /// Where the client is.
+    pub location: LocationPart,
+    /// The load balancer, if the name is steered.
+    pub load_balancer: Option<String>,
+    /// The candidate pools, and why these.
+    pub steering: Option<SteeringPart>,
+    /// Whether each candidate is available, and why.
+    pub pools: Option<Vec<PoolPart>>,
+    /// The pool that answers.
+    pub pool: Option<String>,
+    /// Whether it answers because no candidate is available.
+    pub fallback: Option<bool>,
+    /// The pool's origins.
+    pub origins: Option<Vec<OriginPart>>,
+    /// The failover policy's result.
+    pub failover: Option<FailoverPart>,
+    /// Zonal affinity's result.
+    pub zonal: Option<ZonalPart>,
+    /// Sessions are not offered by this version.
+    pub session: Option<()>,
+    /// The shares of the origins that the answer is chosen from.
+    pub choice: Option<ChoicePart>,
+    /// The answer of sequence number 0.
+    pub answer: AnswerPart,
+}
+
+/// What is asked, and for whom.
+#[derive(Clone, Debug, Serialize)]
+pub struct QueryPart {
+    /// The name.
+    pub name: String,
+    /// The type.
+    #[serde(rename = "type")]
+    pub record_type: String,
+    /// The address or subnet that locates the client.
+    pub client: String,
+    /// `ecs` or `resolver`.
+    pub client_source: &'static str,
+}
+
+/// Where the client is.
+#[derive(Clone, Debug, Serialize)]
+pub struct LocationPart {
+    /// Its region.
+    pub region: Option<String>,
+    /// Its availability zone.
+    pub zone: Option<String>,
+    /// Its country.
+    pub country: Option<String>,
+    /// The subdivision of that.
+    pub subdivision: Option<String>,
+    /// Its latitude and longitude in degrees.
+    pub location: Option<[f64; 2]>,
+    /// The subnet or network that says so.
+    pub matched: Option<String>,
+    /// `subnets` or `database`.
+    pub source: Option<&'static str>,
+}
+
+/// The candidate pools.
+#[derive(Clone, Debug, Serialize)]
+pub struct SteeringPart {
+    /// The policy.
+    pub policy: &'static str,
+    /// The list that the client matched.
+    pub rule: String,
+    /// Its pools, in order.
+    pub candidates: Vec<String>,
+    /// With `rtt`: the milliseconds that the order follows from, by pool.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rtt: Option<BTreeMap<String, f64>>,
+}
+
+/// A candidate.
+#[derive(Clone, Debug, Serialize)]
+pub struct PoolPart {
+    /// The pool.
+    pub pool: String,
+    /// Whether it is available.
+    pub available: bool,
+    /// Why.
+    pub reason: String,
+}
+
+/// An origin of the pool that answers.
+#[derive(Clone, Debug, Serialize)]
+pub struct OriginPart {
+    /// Its name.
+    pub origin: String,
+    /// `primary` or `failover`.
+    pub role: &'static str,
+    /// Its zone.
+    pub zone: Option<String>,
+    /// Its weight.
+    pub weight: f64,
+    /// `healthy`, `unhealthy` or `unknown`.
+    pub health: &'static str,
+    /// Whether it may take new answers by its health.
+    pub eligible: bool,
+    /// Why.
+    pub reason: String,
+}
+
+/// The failover policy's result.
+#[derive(Clone, Debug, Serialize)]
+pub struct FailoverPart {
+    /// Set A.
+    pub original_eligible: Vec<String>,
+    /// Where it came from.
+    pub from: &'static str,
+}
+
+/// Zonal affinity's result.
+#[derive(Clone, Debug, Serialize)]
+pub struct ZonalPart {
+    /// The mode.
+    pub mode: &'static str,
+    /// The ratio, with `spill_cross_zone`.
+    pub spillover_ratio: Option<String>,
+    /// Whether there is a zonal match.
+    #[serde(rename = "match")]
+    pub is_match: bool,
+    /// Why.
+    pub reason: String,
+    /// Set C.
+    pub matched: Vec<String>,
+    /// count(A∩C)/count(C).
+    pub ratio: Option<String>,
+    /// The set that the answer is chosen from.
+    pub modified_eligible: Vec<String>,
+}
+
+/// The shares.
+#[derive(Clone, Debug, Serialize)]
+pub struct ChoicePart {
+    /// The share of each origin in first place, 0 to 1.
+    pub share: BTreeMap<String, f64>,
+    /// How many origins an answer carries, or `all`.
+    pub answers: serde_json::Value,
+}
+
+/// The answer.
+#[derive(Clone, Debug, Serialize)]
+pub struct AnswerPart {
+    /// The response code.
+    pub rcode: &'static str,
+    /// The answer section.
+    pub records: Vec<RecordPart>,
+    /// The scope; none without a client subnet.
+    pub ecs_scope: Option<u8>,
+    /// The extended error.
+    pub ede: Option<ErrorPart>,
+    /// What the authority section says: a negative answer's zone, or a delegation.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub authority: Vec<RecordPart>,
+}
+
+/// A record.
+#[derive(Clone, Debug, Serialize)]
+pub struct RecordPart {
+    /// The owner.
+    pub name: String,
+    /// The TTL.
+    pub ttl: u32,
+    /// The type.
+    #[serde(rename = "type")]
+    pub record_type: String,
+    /// The data in master-file form.
+    pub data: String,
+}
+
+/// An extended error.
+#[derive(Clone, Debug, Serialize)]
+pub struct ErrorPart {
+    /// The INFO-CODE.
+    pub code: u16,
+    /// The EXTRA-TEXT.
+    pub text: String,
+}
+
+impl Explanation {
+    /// True if the answer is SERVFAIL or REFUSED.
+    pub fn is_failure(&self) -> bool {
+        let failures = [Rcode::ServFail, Rcode::Refused].map(Rcode::mnemonic);
+        failures.contains(&self.answer.rcode)
+    }
+}
+
+/// Explains the answer to a question at an assumed state of health.
+pub fn explain(
+    state: &State,
+    health: &Health,
+    name: &Name,
+    record_type: RecordType,
+    asker: Asker,
+) -> Explanation {
+    let plan = Plan::new(&state.pools, health);
+    let responder = Responder { state, plan: &plan, sequences: &FirstOnly };
+    let question = Question::of(name, record_type);
+    let mut client = asker.client();
+    let mut answer = responder.answer_to(&question, client);
+    // "Where the load balancer has client = "resolver" and only IP/LEN is given, IP is the resolver."
+    if let Some(balancer) = answer.steered_by
+        && balancer.client == ClientSource::Resolver
+        && let Asker::Subnet(subnet, None) = asker
+    {
+        client.resolver = Some(subnet.addr());
+        answer = responder.answer_to(&question, client);
+    }
+    let place = match answer.steered_by {
+        Some(balancer) => place_client(state, balancer, &client),
+        None => place_client_of_no_balancer(state, &client),
+    };
+    let steps = answer.steered_by.map(|balancer| {
+        steps::Steps { state, plan: &plan, health, balancer, place: &place.place }
+            .explain(record_type)
+    });
+    let steps = steps.unwrap_or_default();
+    Explanation {
+        query: query_part(name, record_type, asker, &place),
+        location: location_part(state, &place),
+        load_balancer: answer.steered_by.map(|balancer| balancer.name.to_string()),
+        steering: steps.steering,
+        pools: steps.pools,
+        pool: steps.pool,
+        fallback: steps.fallback,
+        origins: steps.origins,
+        failover: steps.failover,
+        zonal: steps.zonal,
+        session: None,
+        choice: steps.choice,
+        answer: answer_part(&answer, &question, client.subnet.is_some()),
+    }
+}
+
+impl Asker {
+    fn client(self) -> Client {
+        match self {
+            Self::Address(ip) => Client { resolver: Some(ip), subnet: None },
+            Self::Subnet(subnet, resolver) => {
+                let source_prefix = subnet.prefix_len();
+                let address = Some(subnet.addr());
+                Client { resolver, subnet: Some(ClientSubnet { address, source_prefix }) }
+            }
+        }
+    }
+}
+
+/// Where the client of a name without a load balancer is: it does not matter, but is shown.
+fn place_client_of_no_balancer(state: &State, client: &Client) -> ClientPlace {
+    let subnet = client.subnet.and_then(|subnet| subnet.locating_address());
+    let address = subnet.or(client.resolver);
+    let place = address.map(|address| state.locator.locate(address).place).unwrap_or_default();
+    ClientPlace { place, address, by_subnet: subnet.is_some(), ecs_scope: 0 }
+}
+
+fn query_part(
+    name: &Name,
+    record_type: RecordType,
+    asker: Asker,
+    place: &ClientPlace,
+) -> QueryPart {
+    let client = match (asker, place.by_subnet) {
+        (Asker::Subnet(subnet, _), true) => subnet.to_string(),
+        _ => place.address.map_or_else(|| "unknown".to_owned(), |address| address.to_string()),
+    };
+    QueryPart {
+        name: name.to_string(),
+        record_type: record_type.to_string(),
+        client,
+        client_source: if place.by_subnet { "ecs" } else { "resolver" },
+    }
+}
+
+fn location_part(state: &State, client: &ClientPlace) -> LocationPart {
+    let place = &client.place;
+    let matched = client.address.map(|address| state.locator.describe(address));
+    let source = matched.and_then(|matched| match matched.source {
+        MatchSource::Subnets => Some("subnets"),
+        MatchSource::Database => Some("database"),
+        MatchSource::None => None,
+    });
+    let regions = state.locator.regions();
+    LocationPart {
+        region: place.region.map(|region| regions.name(region).to_owned()),
+        zone: place.zone.map(|zone| state.availability_zones.name(zone).to_owned()),
+        country: place.country.map(|country| country.to_string()),
+        subdivision: place.subdivision.map(|subdivision| subdivision.to_string()),
+        location: place.coordinates.map(|coordinates| coordinates.to_degrees()),
+        matched: matched.and_then(|matched| matched.network).map(|network| network.to_string()),
+        source,
+    }
+}
+
+fn answer_part(answer: &Answer<'_>, question: &Question<'_>, with_subnet: bool) -> AnswerPart {
+    let records = |sets: &[crate::answer::Set<'_>]| -> Vec<RecordPart> {
+        sets.iter().flat_map(|set| record_parts(set, question)).collect()
+    };
+    AnswerPart {
+        rcode: answer.rcode.mnemonic(),
+        records: records(&answer.answer),
+        ecs_scope: with_subnet.then_some(answer.ecs_scope),
+        ede: answer
+            .extended_error
+            .map(|error| ErrorPart { code: error.code(), text: error.to_string() }),
+        authority: answer
+            .authority
+            .as_ref()
+            .map(|set| record_parts(set, question))
+            .unwrap_or_default(),
+    }
+}
+
+fn record_parts(set: &crate::answer::Set<'_>, question: &Question<'_>) -> Vec<RecordPart> {
+    use crate::answer::Owner;
+    let wire = match &set.owner {
+        Owner::Question => question.name,
+        Owner::Wire(wire) => wire,
+        Owner::Synthesised(wire) => wire,
+    };
+    let name = Name::from_wire(wire).map(|name| name.to_string()).unwrap_or_default();
+    let part = |rdata| RecordPart {
+        name: name.clone(),
+        ttl: set.ttl.seconds(),
+        record_type: set.record_type.to_string(),
+        data: describe(set.record_type, rdata),
+    };
+    set.rdata().map(part).collect()
+}

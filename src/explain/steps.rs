@@ -1,0 +1,287 @@
+//! The steps between the load balancer and the choice, each with its reason.
+
+use std::collections::BTreeMap;
+
+use serde_json::json;
+
+use crate::explain::{ChoicePart, FailoverPart, OriginPart, PoolPart, SteeringPart, ZonalPart};
+use crate::locate::place::Place;
+use crate::rr::RecordType;
+use crate::state::State;
+use crate::steer::availability::{Assessment, Availability, Health, HealthState, assess};
+use crate::steer::eligible::{Original, Source, original_eligible};
+use crate::steer::load_balancer::{Answers, LoadBalancer, Policy};
+use crate::steer::plan::Plan;
+use crate::steer::pool::{Family, Origin, OriginIndex, Pool, PoolId, Role, ZonalAffinity};
+use crate::steer::zonal::{Verdict, Zonal, modify};
+use crate::steer::{Decision, Outcome, decide};
+
+/// What the steps of one decision read.
+pub(super) struct Steps<'e> {
+    pub(super) state: &'e State,
+    pub(super) plan: &'e Plan,
+    pub(super) health: &'e Health,
+    pub(super) balancer: &'e LoadBalancer,
+    pub(super) place: &'e Place,
+}
+
+/// The keys of an explanation from `steering` to `choice`.
+#[derive(Default)]
+pub(super) struct Explained {
+    pub(super) steering: Option<SteeringPart>,
+    pub(super) pools: Option<Vec<PoolPart>>,
+    pub(super) pool: Option<String>,
+    pub(super) fallback: Option<bool>,
+    pub(super) origins: Option<Vec<OriginPart>>,
+    pub(super) failover: Option<FailoverPart>,
+    pub(super) zonal: Option<ZonalPart>,
+    pub(super) choice: Option<ChoicePart>,
+}
+
+impl Steps<'_> {
+    /// Explains all steps for a query of this type.
+    pub(super) fn explain(&self, record_type: RecordType) -> Explained {
+        let Decision { rule, outcome } =
+            decide(&self.state.steering(self.plan), self.balancer, self.place);
+        let (chosen, shown, fallback) = match outcome {
+            Outcome::Available(pool) => (Some(pool), pool, false),
+            Outcome::Fallback(pool) => (Some(pool), pool, true),
+            // The fallback pool was tried, and is shown for the reason that it cannot answer.
+            Outcome::Nothing(_) => (None, self.balancer.fallback_pool, false),
+        };
+        let mut explained = Explained {
+            steering: Some(self.steering(&rule.name, &rule.candidates)),
+            pools: Some(rule.candidates.iter().map(|&pool| self.pool(pool)).collect()),
+            pool: chosen.map(|pool| self.state.pool_name(pool).to_owned()),
+            fallback: Some(fallback),
+            ..Explained::default()
+        };
+        let Some(pool) = self.state.pool(shown) else { return explained };
+        let assessment = assess(shown, pool, self.health);
+        let original = if pool.enabled {
+            original_eligible(pool, &assessment)
+        } else {
+            Original { members: Vec::new(), source: Source::None }
+        };
+        let zonal = modify(pool, &original, self.place.region, self.place.zone);
+        explained.origins = Some(self.origins(pool, &assessment, &original, &zonal));
+        explained.failover = Some(FailoverPart {
+            original_eligible: names(pool, &original.members),
+            from: from_word(original.source),
+        });
+        explained.zonal = Some(zonal_part(pool, &zonal, self));
+        explained.choice = Some(self.choice(shown, pool, record_type, chosen.is_some()));
+        explained
+    }
+
+    fn steering(&self, rule: &str, candidates: &[PoolId]) -> SteeringPart {
+        let policy = match self.balancer.policy {
+            Policy::Failover => "failover",
+            Policy::Geo => "geo",
+            Policy::Rtt => "rtt",
+        };
+        let name = |&pool: &PoolId| self.state.pool_name(pool).to_owned();
+        let rtt = (self.balancer.policy == Policy::Rtt).then(|| {
+            let pop = self.state.pop.as_deref();
+            let row = self.state.rtt.row_for(self.place.region, &self.state.parents, pop);
+            let figures = row.map(|(_, row)| row);
+            let figure =
+                |pool: &PoolId| Some((name(pool), figures?.get(pool)?.as_secs_f64() * 1000.0));
+            candidates.iter().filter_map(figure).collect::<BTreeMap<_, _>>()
+        });
+        SteeringPart {
+            policy,
+            rule: rule.to_owned(),
+            candidates: candidates.iter().map(name).collect(),
+            rtt,
+        }
+    }
+
+    fn pool(&self, id: PoolId) -> PoolPart {
+        let Some(pool) = self.state.pool(id) else {
+            return PoolPart { pool: String::new(), available: false, reason: String::new() };
+        };
+        let assessment = assess(id, pool, self.health);
+        PoolPart {
+            pool: pool.name.clone(),
+            available: assessment.is_available(),
+            reason: availability_reason(pool, &assessment),
+        }
+    }
+
+    fn origins(
+        &self,
+        pool: &Pool,
+        assessment: &Assessment,
+        original: &Original,
+        zonal: &Zonal,
+    ) -> Vec<OriginPart> {
+        let last_resort = |index| {
+            (original.is_last_resort() || zonal.stays_unhealthy) && zonal.modified.contains(&index)
+        };
+        let part = |(index, origin): (OriginIndex, &Origin)| {
+            let state = assessment.state(index);
+            let eligible = assessment.is_eligible(index);
+            let mut reason = origin_reason(pool, origin, state, eligible).to_owned();
+            if last_resort(index) {
+                reason.push_str(if zonal.stays_unhealthy {
+                    "; answered all the same: the client stays in its zone"
+                } else {
+                    "; answered as a last resort: nothing in the pool is healthy"
+                });
+            }
+            OriginPart {
+                origin: origin.name.clone(),
+                role: match origin.role {
+                    Role::Primary => "primary",
+                    Role::Failover => "failover",
+                },
+                zone: origin.zone.map(|zone| self.state.availability_zones.name(zone).to_owned()),
+                weight: origin.weight.to_f64(),
+                health: match state {
+                    HealthState::Healthy => "healthy",
+                    HealthState::Unhealthy => "unhealthy",
+                    HealthState::Unknown => "unknown",
+                },
+                eligible,
+                reason,
+            }
+        };
+        pool.indexed().map(part).collect()
+    }
+
+    /// The shares of the set that the answer is chosen from, as far as it has addresses of the type
+    /// asked for (of IPv4, where the type is neither A nor AAAA).
+    fn choice(
+        &self,
+        id: PoolId,
+        pool: &Pool,
+        record_type: RecordType,
+        answered: bool,
+    ) -> ChoicePart {
+        let family = if record_type == RecordType::AAAA { Family::V6 } else { Family::V4 };
+        let region = pool.region.is_some() && pool.region == self.place.region;
+        let zone = self.place.zone.filter(|_| region);
+        let plan = self.plan.pool(id).filter(|_| answered);
+        let set = plan.and_then(|plan| plan.for_zone(zone).families.get(family.index()));
+        let set = set.map(|plan| match self.balancer.answers {
+            Answers::Count(_) => &plan.set,
+            Answers::All => &plan.lead,
+        });
+        let share = |set: &std::sync::Arc<crate::steer::plan::FamilySet>| {
+            let of = |member: &crate::steer::plan::Member| {
+                let name = pool.origin(member.origin)?.name.clone();
+                // Both are far below 2^53.
+                #[allow(clippy::cast_precision_loss, reason = "sums of at most 2^10 millions")]
+                let share = f64::from(member.weight) / set.total_weight as f64;
+                Some((name, share))
+            };
+            set.members.iter().filter_map(of).collect()
+        };
+        ChoicePart {
+            share: set.map(share).unwrap_or_default(),
+            answers: match self.balancer.answers {
+                Answers::Count(count) => json!(count),
+                Answers::All => json!("all"),
+            },
+        }
+    }
+}
+
+fn names(pool: &Pool, members: &[OriginIndex]) -> Vec<String> {
+    members.iter().filter_map(|&index| Some(pool.origin(index)?.name.clone())).collect()
+}
+
+fn from_word(source: Source) -> &'static str {
+    match source {
+        Source::HealthyPrimaries => "healthy_primaries",
+        Source::HealthyFailovers => "healthy_failovers",
+        Source::LastResort => "last_resort",
+        Source::Dropped => "dropped",
+        Source::None => "none",
+    }
+}
+
+fn availability_reason(pool: &Pool, assessment: &Assessment) -> String {
+    let enabled = pool.origins.iter().filter(|origin| origin.enabled).count();
+    let healthy = format!("{} of {enabled} origins healthy", assessment.counted);
+    match assessment.availability {
+        Availability::Available => healthy,
+        Availability::Disabled => "the pool is disabled".to_owned(),
+        Availability::TooFewHealthy => {
+            format!("{healthy}, minimum_origins is {}", pool.minimum_origins)
+        }
+        Availability::NothingEligible => {
+            format!("{healthy}, but none of them has a weight above 0")
+        }
+    }
+}
+
+fn origin_reason(pool: &Pool, origin: &Origin, state: HealthState, eligible: bool) -> &'static str {
+    if !origin.enabled {
+        return "disabled";
+    }
+    if origin.weight.is_zero() {
+        return "weight 0: takes no new traffic";
+    }
+    match state {
+        HealthState::Healthy if pool.monitor.is_none() => {
+            "the pool has no monitor: counts as healthy"
+        }
+        HealthState::Healthy => "healthy",
+        HealthState::Unhealthy => "unhealthy",
+        HealthState::Unknown if eligible => "not probed yet, and no origin is known to be healthy",
+        HealthState::Unknown => "not probed yet",
+    }
+}
+
+fn zonal_part(pool: &Pool, zonal: &Zonal, steps: &Steps<'_>) -> ZonalPart {
+    let (mode, spillover_ratio) = match pool.zonal_affinity {
+        ZonalAffinity::Disabled => ("disabled", None),
+        ZonalAffinity::StayWithinZone => ("stay_within_zone", None),
+        ZonalAffinity::SpillCrossZone { spillover_ratio } => {
+            ("spill_cross_zone", Some(spillover_ratio.to_string()))
+        }
+    };
+    ZonalPart {
+        mode,
+        is_match: zonal.verdict == Verdict::Match,
+        reason: zonal_reason(pool, zonal, spillover_ratio.as_deref(), steps),
+        matched: names(pool, &zonal.matched),
+        ratio: zonal.ratio.map(|(within, matched)| format!("{within}/{matched}")),
+        modified_eligible: names(pool, &zonal.modified),
+        spillover_ratio,
+    }
+}
+
+fn zonal_reason(pool: &Pool, zonal: &Zonal, ratio: Option<&str>, steps: &Steps<'_>) -> String {
+    let regions = steps.state.locator.regions();
+    let region = |id: Option<_>| id.map_or("no region", |id| regions.name(id));
+    let zone = steps.place.zone.map_or("", |zone| steps.state.availability_zones.name(zone));
+    match zonal.verdict {
+        Verdict::NothingEligible => "nothing is eligible".to_owned(),
+        Verdict::Disabled => "the pool has no zonal affinity".to_owned(),
+        Verdict::PoolWithoutRegion => "the pool lies in no region".to_owned(),
+        Verdict::OtherRegion => format!(
+            "the client is in {}, the pool in {}",
+            region(steps.place.region),
+            region(pool.region)
+        ),
+        Verdict::ClientWithoutZone => "the client is in no zone of its region".to_owned(),
+        Verdict::NoBackendInZone => format!("the pool has no backend in zone {zone}"),
+        Verdict::Match => {
+            let stays = zonal.modified.len() <= zonal.matched.len()
+                && zonal.modified.iter().all(|index| zonal.matched.contains(index));
+            match (zonal.ratio, ratio) {
+                _ if zonal.stays_unhealthy => {
+                    format!("stays in zone {zone}, although nothing in it is eligible")
+                }
+                (Some((within, matched)), Some(ratio)) => {
+                    let what = if stays { "stays in the zone" } else { "spills to all zones" };
+                    format!("{within} of {matched} in zone {zone} eligible, ratio {ratio}: {what}")
+                }
+                _ => format!("stays in zone {zone}"),
+            }
+        }
+    }
+}

@@ -1,0 +1,102 @@
+//! A reload: builds the new state beside the old one and swaps it in whole, or keeps the old one and
+//! says why.
+
+use std::sync::Mutex;
+
+use tracing::{error, info, warn};
+
+use crate::changes::Changes;
+use crate::config::files::{Paths, load};
+use crate::config::report::{Diagnostic, Report, Severity};
+use crate::config::server::Server;
+use crate::serial::Serials;
+use crate::serve::live::{Live, Moment};
+use crate::state::State;
+
+/// Makes states from the files, one after the other.
+#[derive(Debug)]
+pub struct Reloader {
+    paths: Paths,
+    server: Server,
+    live: Live,
+    /// The generation that is served. Held for the length of a reload: they follow one another.
+    generation: Mutex<u64>,
+}
+
+impl Reloader {
+    /// For a server that runs with these settings, and serves generation 1.
+    pub fn new(paths: Paths, server: Server, live: Live) -> Self {
+        Self { paths, server, live, generation: Mutex::new(1) }
+    }
+
+    /// Reads all files again. True if the new state is served.
+    pub fn reload(&self) -> bool {
+        let Ok(mut generation) = self.generation.lock() else { return false };
+        let report = Report::default();
+        let (server, state) = load(&self.paths, &report);
+        let diagnostics = report.into_sorted();
+        log_diagnostics(&diagnostics);
+        let Some(mut state) = state else {
+            let errors = diagnostics.iter().filter(|d| d.severity == Severity::Error).count();
+            error!(errors, generation = *generation, "reload refused");
+            return false;
+        };
+        keep_serials(&server, &mut state);
+        let changes = Changes::between(&self.live.load().state, &state);
+        *generation += 1;
+        self.live.swap(Moment::new(*generation, state));
+        info!(
+            generation = *generation,
+            zones = %changes.zones,
+            names = %changes.names,
+            pools = %changes.pools,
+            origins = %changes.origins,
+            "reloaded"
+        );
+        self.warn_of_restart(&server);
+        true
+    }
+
+    /// Some settings are read at start only.
+    fn warn_of_restart(&self, server: &Server) {
+        let settings = [
+            ("listen", self.server.listen == server.listen),
+            ("workers", self.server.workers == server.workers),
+            ("log", self.server.log == server.log),
+            ("freebind", self.server.freebind == server.freebind),
+        ];
+        for (key, _) in settings.into_iter().filter(|(_, same)| !same) {
+            warn!(key, "the setting takes effect at the next start");
+        }
+    }
+}
+
+/// Gives the state its serials, and keeps them. What fails is warned of: serving goes on.
+pub fn keep_serials(server: &Server, state: &mut State) {
+    let mut serials = Serials::read(&server.state).unwrap_or_else(|error| {
+        warn!(%error, "the serials of the state folder cannot be used; they are derived anew");
+        Serials::default()
+    });
+    if serials.assign(state)
+        && let Err(error) = serials.write(&server.state)
+    {
+        warn!(%error, "the serials cannot be kept; after a restart they may be lower");
+    }
+}
+
+/// Logs what was found in the files, a line each.
+pub fn log_diagnostics(diagnostics: &[Diagnostic]) {
+    for diagnostic in diagnostics {
+        let Diagnostic { severity, file, position, key, message, help } = diagnostic;
+        let (file, key, help) = (file.display(), key.as_str(), help.as_str());
+        let (line, column) = position.map_or((0, 0), |position| (position.line, position.column));
+        match severity {
+            Severity::Error => {
+                error!(%file, line, column, key, reason = message, help, "configuration error")
+            }
+            Severity::Warning => {
+                warn!(%file, line, column, key, reason = message, help, "configuration warning")
+            }
+        }
+    }
+}
