@@ -13,3 +13,5 @@ mod mmdb;
 mod wire;
 
 mod cases;
+mod dns;
+mod ecs;
