@@ -15,3 +15,5 @@ mod wire;
 mod cases;
 mod dns;
 mod ecs;
+mod steering;
+mod zonal;
