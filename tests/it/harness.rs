@@ -167,25 +167,32 @@ pub(crate) struct Server {
 impl Server {
     /// Starts the server on a free port and waits until it is ready.
     pub(crate) fn start(site: &Site) -> Self {
-        let mut child = site
-            .command(&["serve", "--listen", "127.0.0.1:0"])
-            .spawn()
-            .expect("a process");
+        let mut server = Self::spawn(site, &["serve", "--listen", "127.0.0.1:0"]);
+        server.address = server.next_address();
+        server.wait_for("ready");
+        server
+    }
+
+    /// Starts the server and waits for nothing.
+    pub(crate) fn spawn(site: &Site, arguments: &[&str]) -> Self {
+        let mut child = site.command(arguments).spawn().expect("a process");
         let log = follow(child.stderr.take().expect("a pipe"));
         let address = SocketAddr::from(([127, 0, 0, 1], 0));
-        let mut server = Self {
+        Self {
             child,
             log,
             seen: VecDeque::new(),
             address,
-        };
-        let listening = server.wait_for("listening");
-        let address = listening["fields"]["address"]
+        }
+    }
+
+    /// The next address that the server says it listens on.
+    pub(crate) fn next_address(&mut self) -> SocketAddr {
+        let line = self.wait_for("listening");
+        let address = line["fields"]["address"]
             .as_str()
             .expect("the field address");
-        server.address = address.parse().expect("an address with a port");
-        server.wait_for("ready");
-        server
+        address.parse().expect("an address with a port")
     }
 
     /// Waits for a log line with this message.

@@ -13,7 +13,10 @@ mod mmdb;
 mod wire;
 
 mod cases;
+mod config;
 mod dns;
 mod ecs;
+mod hostile;
+mod reload;
 mod steering;
 mod zonal;
