@@ -66,7 +66,7 @@ impl Site {
     /// A folder with the zone `example.test`: `body` has its pools and load balancers.
     pub(crate) fn with_zone(body: &str) -> Self {
         let site = Self::new();
-        site.write("zones/example.test.toml", &format!("{ZONE_HEAD}{body}"));
+        site.write("zones/example.test.toml", format!("{ZONE_HEAD}{body}"));
         site
     }
 

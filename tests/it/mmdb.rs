@@ -175,3 +175,28 @@ fn metadata(node_count: usize, octets: &mut Vec<u8>) {
     string("description", octets);
     control(MAP, 0, octets);
 }
+
+// The writer is right if an independent reader finds what was written, and nothing beside it.
+#[test]
+fn the_reader_library_finds_what_was_written() {
+    use serde_json::json;
+
+    let networks = [
+        ("192.0.2.0/24", json!({"a": "b"})),
+        ("2001:db8::/33", json!({"c": [1.5, {"d": "e"}]})),
+    ];
+    let reader = maxminddb::Reader::from_source(database(&networks)).expect("a database");
+    let find = |address: &str| {
+        let address: IpAddr = address.parse().expect("an address");
+        let found = reader.lookup(address).expect("a lookup");
+        found.decode::<Value>().expect("a record")
+    };
+    assert_eq!(find("192.0.2.255"), Some(json!({"a": "b"})));
+    assert_eq!(
+        find("2001:db8:7fff::1"),
+        Some(json!({"c": [1.5, {"d": "e"}]}))
+    );
+    for address in ["192.0.3.0", "192.0.1.255", "2001:db8:8000::", "::1"] {
+        assert_eq!(find(address), None, "{address}");
+    }
+}

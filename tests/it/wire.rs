@@ -217,7 +217,7 @@ fn ecs_octets(address: IpAddr, source_prefix: u8) -> Vec<u8> {
         IpAddr::V6(v6) => (2, v6.octets().to_vec()),
     };
     octets.truncate(usize::from(source_prefix).div_ceil(8));
-    if source_prefix % 8 != 0
+    if !source_prefix.is_multiple_of(8)
         && let Some(last) = octets.last_mut()
     {
         *last &= 0xff << (8 - source_prefix % 8);
@@ -601,4 +601,31 @@ fn options(rdata: &[u8]) -> Result<Vec<(u16, Vec<u8>)>, String> {
         options.push((code, reader.take(size)?.to_vec()));
     }
     Ok(options)
+}
+
+// Builder and parser are right if an independent library reads and writes the same.
+#[test]
+fn the_dns_library_agrees_with_builder_and_parser() {
+    use hickory_proto::op::Message;
+
+    let query = Query::new(r"a\046b.Example.test", rtype::TXT).flags(bit::RD);
+    let query = query
+        .edns(4096)
+        .edns_flags(0x8000)
+        .ecs("203.0.113.77", 25)
+        .option(100, b"abc");
+    let decoded = Message::from_vec(&query.octets()).expect("a message");
+    let encoded = decoded.to_vec().expect("octets");
+    let read = Reply::parse(&encoded).expect("a message");
+    assert_eq!((read.id, read.flags), (query.id, bit::RD));
+    assert_eq!(read.question, query.question());
+    let opt = read.opt.as_ref().expect("an OPT");
+    assert_eq!((opt.version, opt.flags), (0, 0x8000));
+    let ecs = read.ecs().expect("a client subnet");
+    assert_eq!(
+        (ecs.family, ecs.source_prefix, ecs.scope_prefix),
+        (1, 25, 0)
+    );
+    assert_eq!(ecs.address, [203, 0, 113, 0]);
+    assert_eq!(read.option(100), Some(&b"abc"[..]));
 }
