@@ -7,7 +7,7 @@ use std::thread;
 
 use serde_json::Value;
 
-use crate::harness::{Run, SERVER, Server, Site, ZONE_HEAD};
+use crate::harness::{Run, SERVER, Server, Site, ZONE_HEAD, receive};
 use crate::wire::{Query, rcode, rtype};
 
 const ZONE: &str = "zones/example.test.toml";
@@ -134,18 +134,14 @@ fn no_query_is_dropped_or_mixed_during_reloads() {
     let site = site();
     let mut server = Server::start(&site);
     let stop = AtomicBool::new(false);
-    let address = server.address;
+    let socket = server.socket();
     thread::scope(|scope| {
         let asking = scope.spawn(|| {
-            let socket = UdpSocket::bind("127.0.0.1:0").expect("a free port");
-            socket.connect(address).expect("a local address");
-            let patience = std::time::Duration::from_secs(10);
-            socket.set_read_timeout(Some(patience)).expect("a timeout");
             let mut asked = 0;
             while !stop.load(Ordering::Relaxed) {
                 let query = Query::new("www.example.test", rtype::A);
                 socket.send(&query.octets()).expect("a query sent");
-                let reply = crate::harness::receive(&socket);
+                let reply = receive(&socket);
                 let mut found = reply.data(rtype::A);
                 found.sort_unstable();
                 assert!(found == OLD || found == NEW, "{found:?}");
@@ -231,5 +227,24 @@ fn every_listen_address_is_announced_and_answers() {
         // UDP and TCP share the port.
         let reply = server.ask_tcp(&Query::new("www.example.test", rtype::A));
         assert_eq!(reply.answer.len(), 2, "{address}");
+    }
+}
+
+// config.md: "meridian.toml is optional"; by default there are as many workers as cores.
+#[test]
+fn many_clients_are_answered_with_the_default_configuration() {
+    let site = site();
+    std::fs::remove_file(site.path().join("meridian.toml")).expect("a file");
+    let server = Server::start(&site);
+    let clients: Vec<UdpSocket> = (0..50).map(|_| server.socket()).collect();
+    for _ in 0..4 {
+        let query = Query::new("www.example.test", rtype::A);
+        for client in &clients {
+            client.send(&query.octets()).expect("a query sent");
+        }
+        for client in &clients {
+            let reply = receive(client);
+            assert_eq!((reply.id, reply.answer.len()), (query.id, 2));
+        }
     }
 }

@@ -152,6 +152,48 @@ fn the_region_of_a_client_follows_from_its_country() {
     }
 }
 
+// config.md: "A default set ships"; US, CA and MX without a known subdivision are nam.
+#[test]
+fn regions_ship_with_the_program() {
+    let site = Site::with_zone(
+        r#"
+[pools]
+a = { origins = [{ name = "a1", address = "192.0.2.1" }] }
+b = { origins = [{ name = "b1", address = "192.0.2.2" }] }
+[load_balancers.www]
+steering = "geo"
+pools = ["b"]
+region_pools = { nam = ["a"] }
+"#,
+    );
+    let country = |code: &str| json!({"country": {"iso_code": code}});
+    let california = json!({"country": {"iso_code": "US"}, "subdivisions": [{"iso_code": "CA"}]});
+    let database = mmdb::database(&[
+        ("198.51.100.0/32", country("US")),
+        ("198.51.100.1/32", country("CA")),
+        ("198.51.100.2/32", country("MX")),
+        ("198.51.100.3/32", california),
+        ("198.51.100.4/32", country("NL")),
+        ("198.51.100.5/32", country("FR")),
+    ]);
+    site.write("geo/city.mmdb", database);
+    let regions = [
+        &["nam"][..],
+        &["nam"],
+        &["nam"],
+        &["wnam", "enam"],
+        &["weu"],
+        &["weu"],
+    ];
+    for (host, expected) in regions.iter().enumerate() {
+        let found = explain(&site, &format!("198.51.100.{host}"), &[]);
+        let region = found["location"]["region"].as_str().expect("a region");
+        assert!(expected.contains(&region), "{expected:?}: {found:#}");
+        // wnam and enam lie in nam; nam lies in neither.
+        assert_eq!(found["pool"], if host < 4 { "a" } else { "b" }, "{found:#}");
+    }
+}
+
 // "by the client's region, else by its nearest ancestor that has an entry": never by a descendant.
 #[test]
 fn region_pools_are_matched_by_the_nearest_ancestor() {
