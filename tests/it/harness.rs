@@ -1,0 +1,389 @@
+//! What every subject needs: a private folder with configuration, the program run to its end, the
+//! program as a server with its log read line by line, and packets to and fro. Nothing here sleeps
+//! for luck: everything waits for an event, with a deadline.
+
+use std::collections::VecDeque;
+use std::fs;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{SocketAddr, TcpStream, UdpSocket};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc::{self, Receiver};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+use tempfile::TempDir;
+
+use crate::wire::{Query, Reply, rcode, rtype};
+
+/// How long the program may take to start, to log an event or to end.
+const DEADLINE: Duration = Duration::from_secs(20);
+/// How long one reply may take on a busy machine.
+const REPLY: Duration = Duration::from_secs(10);
+/// How often a state that sends no event is looked at.
+const POLL: Duration = Duration::from_millis(5);
+
+// ---------------------------------------------------------------------------------- Site
+
+/// A private folder with `meridian.toml`, `zones/` and `geo/`, removed at the end of the test.
+pub(crate) struct Site(TempDir);
+
+/// The zone that nearly every test serves, without pools and load balancers.
+pub(crate) const ZONE_HEAD: &str = r#"
+zone = "example.test"
+ttl = 300
+
+[soa]
+serial = 1
+minimum = 60
+
+[[records]]
+name = "@"
+type = "NS"
+data = ["ns1"]
+
+[[records]]
+name = "ns1"
+type = "A"
+data = ["192.0.2.53"]
+"#;
+
+/// One worker, so that one sequence is seen over the wire.
+pub(crate) const SERVER: &str = "[server]\nlisten = [\"127.0.0.1:0\"]\nworkers = 1\n";
+
+impl Site {
+    /// A folder without zones.
+    pub(crate) fn new() -> Self {
+        let site = Self(TempDir::new().expect("a temporary folder"));
+        for folder in ["zones", "geo"] {
+            fs::create_dir(site.path().join(folder)).expect("a new folder");
+        }
+        site.write("meridian.toml", SERVER);
+        site
+    }
+
+    /// A folder with the zone `example.test`: `body` has its pools and load balancers.
+    pub(crate) fn with_zone(body: &str) -> Self {
+        let site = Self::new();
+        site.write("zones/example.test.toml", format!("{ZONE_HEAD}{body}"));
+        site
+    }
+
+    /// Writes a file, given by its path inside the folder.
+    pub(crate) fn write(&self, file: &str, text: impl AsRef<[u8]>) {
+        fs::write(self.path().join(file), text).expect("a file that can be written");
+    }
+
+    /// Where the folder is.
+    pub(crate) fn path(&self) -> &Path {
+        self.0.path()
+    }
+
+    /// Runs `meridian explain ARGUMENTS --json` here.
+    pub(crate) fn explain(&self, arguments: &[&str]) -> Value {
+        let run = self.run(&[&["explain"], arguments, &["--json"]].concat());
+        serde_json::from_str(&run.stdout).unwrap_or_else(|error| {
+            panic!("explain {arguments:?} prints no JSON ({error}): {run:?}");
+        })
+    }
+
+    /// Runs `meridian check` over this folder.
+    pub(crate) fn check(&self) -> Run {
+        self.run(&["check", "."])
+    }
+
+    /// Runs the program in this folder, to its end.
+    pub(crate) fn run(&self, arguments: &[&str]) -> Run {
+        let mut child = self
+            .command(arguments)
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("a process");
+        let stdout = read_all(child.stdout.take().expect("a pipe"));
+        let stderr = read_all(child.stderr.take().expect("a pipe"));
+        let code = wait(&mut child);
+        let text = |reader: thread::JoinHandle<String>| reader.join().expect("the reader's text");
+        Run {
+            code,
+            stdout: text(stdout),
+            stderr: text(stderr),
+        }
+    }
+
+    fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_meridian"));
+        command
+            .args(arguments)
+            .current_dir(self.path())
+            .env_remove("RUST_LOG");
+        command
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped());
+        command
+    }
+}
+
+/// A finished run of the program.
+#[derive(Debug)]
+pub(crate) struct Run {
+    pub(crate) code: Option<i32>,
+    pub(crate) stdout: String,
+    pub(crate) stderr: String,
+}
+
+fn read_all(mut pipe: impl Read + Send + 'static) -> thread::JoinHandle<String> {
+    thread::spawn(move || {
+        let mut octets = Vec::new();
+        pipe.read_to_end(&mut octets).expect("a readable pipe");
+        String::from_utf8_lossy(&octets).into_owned()
+    })
+}
+
+/// Waits for the end of a process: its exit code, or `None` if a signal ended it.
+fn wait(child: &mut Child) -> Option<i32> {
+    let deadline = Instant::now() + DEADLINE;
+    while Instant::now() < deadline {
+        if let Some(status) = child.try_wait().expect("a child of this process") {
+            return status.code();
+        }
+        thread::sleep(POLL);
+    }
+    child.kill().expect("a child of this process");
+    panic!("the program did not end within {DEADLINE:?}");
+}
+
+// ---------------------------------------------------------------------------------- Server
+
+/// A running `meridian serve`; it is killed when dropped.
+pub(crate) struct Server {
+    child: Child,
+    log: Receiver<Value>,
+    seen: VecDeque<Value>,
+    pub(crate) address: SocketAddr,
+}
+
+impl Server {
+    /// Starts the server on a free port and waits until it is ready.
+    pub(crate) fn start(site: &Site) -> Self {
+        let mut server = Self::spawn(site, &["serve", "--listen", "127.0.0.1:0"]);
+        server.address = server.next_address();
+        server.wait_for("ready");
+        server
+    }
+
+    /// Starts the server and waits for nothing.
+    pub(crate) fn spawn(site: &Site, arguments: &[&str]) -> Self {
+        let mut child = site.command(arguments).spawn().expect("a process");
+        let log = follow(child.stderr.take().expect("a pipe"));
+        let address = SocketAddr::from(([127, 0, 0, 1], 0));
+        Self {
+            child,
+            log,
+            seen: VecDeque::new(),
+            address,
+        }
+    }
+
+    /// The next address that the server says it listens on.
+    pub(crate) fn next_address(&mut self) -> SocketAddr {
+        let line = self.wait_for("listening");
+        let address = line["fields"]["address"]
+            .as_str()
+            .expect("the field address");
+        address.parse().expect("an address with a port")
+    }
+
+    /// Waits for a log line with this message.
+    pub(crate) fn wait_for(&mut self, message: &str) -> Value {
+        let deadline = Instant::now() + DEADLINE;
+        loop {
+            let left = deadline.saturating_duration_since(Instant::now());
+            let Ok(line) = self.log.recv_timeout(left) else {
+                panic!("no log line {message:?}; seen so far: {:#?}", self.seen);
+            };
+            self.seen.push_back(line.clone());
+            if line["fields"]["message"] == message {
+                return line;
+            }
+        }
+    }
+
+    /// Sends a signal by its name ("HUP", "TERM").
+    pub(crate) fn signal(&self, name: &str) {
+        let status = Command::new("kill")
+            .args(["-s", name, &self.child.id().to_string()])
+            .status();
+        assert!(
+            status.expect("the program kill").success(),
+            "kill -s {name}"
+        );
+    }
+
+    /// Sends SIGHUP and waits for the line that says how it went.
+    pub(crate) fn reload(&mut self, outcome: &str) -> Value {
+        self.signal("HUP");
+        self.wait_for(outcome)
+    }
+
+    /// Waits for the server's end.
+    pub(crate) fn exit_code(mut self) -> Option<i32> {
+        wait(&mut self.child)
+    }
+
+    /// Asks over UDP.
+    pub(crate) fn ask(&self, query: &Query) -> Reply {
+        let socket = self.socket();
+        socket.send(&query.octets()).expect("a query sent");
+        let reply = receive(&socket);
+        assert_eq!(reply.id, query.id, "the id of the reply");
+        reply
+    }
+
+    /// Asks over TCP.
+    pub(crate) fn ask_tcp(&self, query: &Query) -> Reply {
+        let mut stream = self.connect();
+        stream
+            .write_all(&framed(&query.octets()))
+            .expect("a query sent");
+        let reply = read_framed(&mut stream);
+        assert_eq!(reply.id, query.id, "the id of the reply");
+        reply
+    }
+
+    /// Asks over UDP for the addresses of a name, as a client in this subnet.
+    pub(crate) fn addresses(&self, name: &str, qtype: u16, subnet: (&str, u8)) -> Vec<String> {
+        let reply = self.ask(&Query::new(name, qtype).ecs(subnet.0, subnet.1));
+        reply.data(qtype).into_iter().map(str::to_owned).collect()
+    }
+
+    /// The reply to a packet that may be dropped: `None` if a good query sent after it, from the
+    /// same socket, was answered and the packet was not.
+    pub(crate) fn reply_or_silence(&self, packet: &[u8]) -> Option<Reply> {
+        let socket = self.socket();
+        socket.send(packet).expect("a packet sent");
+        let mut found = None;
+        for _ in 0..3 {
+            let good = Query::new("example.test", rtype::SOA);
+            socket.send(&good.octets()).expect("a query sent");
+            loop {
+                let reply = receive(&socket);
+                if reply.id == good.id && !reply.question.is_empty() {
+                    break;
+                }
+                found = Some(reply);
+            }
+        }
+        found
+    }
+
+    /// Asserts that a packet is refused as malformed, or ignored, and that the server lives on.
+    pub(crate) fn assert_formerr_or_silence(&self, why: &str, packet: &[u8]) {
+        if let Some(reply) = self.reply_or_silence(packet) {
+            assert_eq!(reply.rcode(), rcode::FORMERR, "{why}");
+            assert!(reply.answer.is_empty(), "{why}");
+        }
+    }
+
+    /// A UDP socket that talks to the server.
+    pub(crate) fn socket(&self) -> UdpSocket {
+        let socket = UdpSocket::bind("127.0.0.1:0").expect("a free port");
+        socket.connect(self.address).expect("a local address");
+        socket.set_read_timeout(Some(REPLY)).expect("a timeout");
+        socket
+    }
+
+    /// A TCP connection to the server.
+    pub(crate) fn connect(&self) -> TcpStream {
+        let stream = TcpStream::connect(self.address).expect("a connection");
+        stream.set_read_timeout(Some(REPLY)).expect("a timeout");
+        stream
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        // It may have ended by itself: that is not this function's business.
+        let _ended = self.child.kill();
+        let _status = self.child.wait();
+    }
+}
+
+/// Reads log lines in the background; a line that is no JSON arrives as a string.
+fn follow(stderr: impl Read + Send + 'static) -> Receiver<Value> {
+    let (sender, receiver) = mpsc::channel();
+    thread::spawn(move || {
+        for line in BufReader::new(stderr).lines().map_while(Result::ok) {
+            let value = serde_json::from_str(&line).unwrap_or(Value::String(line));
+            if sender.send(value).is_err() {
+                break;
+            }
+        }
+    });
+    receiver
+}
+
+/// The next reply on a UDP socket.
+pub(crate) fn receive(socket: &UdpSocket) -> Reply {
+    let mut buffer = [0; 65_535];
+    let size = socket.recv(&mut buffer).expect("a reply in time");
+    parse(&buffer[..size])
+}
+
+/// A message with the two octets of length that TCP wants.
+pub(crate) fn framed(message: &[u8]) -> Vec<u8> {
+    let size = u16::try_from(message.len()).expect("a message of at most 65535 octets");
+    [&size.to_be_bytes(), message].concat()
+}
+
+/// The next reply on a TCP connection.
+pub(crate) fn read_framed(stream: &mut TcpStream) -> Reply {
+    let mut size = [0; 2];
+    stream
+        .read_exact(&mut size)
+        .expect("the length of a reply in time");
+    let mut message = vec![0; usize::from(u16::from_be_bytes(size))];
+    stream.read_exact(&mut message).expect("a reply in time");
+    parse(&message)
+}
+
+fn parse(octets: &[u8]) -> Reply {
+    Reply::parse(octets).unwrap_or_else(|error| panic!("a bad reply ({error}): {octets:02x?}"))
+}
+
+// ---------------------------------------------------------------------------------- Values
+
+/// The strings of a JSON array, in their order.
+pub(crate) fn strings(value: &Value) -> Vec<&str> {
+    let array = value
+        .as_array()
+        .unwrap_or_else(|| panic!("an array, not {value}"));
+    array
+        .iter()
+        .map(|item| item.as_str().expect("a string"))
+        .collect()
+}
+
+/// Repeatable pseudo-random numbers (xorshift64*): a failure can be run again.
+pub(crate) struct Random(pub(crate) u64);
+
+impl Random {
+    /// The next number.
+    pub(crate) fn next(&mut self) -> u64 {
+        self.0 ^= self.0 >> 12;
+        self.0 ^= self.0 << 25;
+        self.0 ^= self.0 >> 27;
+        self.0.wrapping_mul(0x2545_f491_4f6c_dd1d)
+    }
+
+    /// A number below `limit`.
+    pub(crate) fn below(&mut self, limit: usize) -> usize {
+        usize::try_from((self.next() >> 16) % limit as u64).expect("a number below a usize")
+    }
+
+    /// One of these.
+    pub(crate) fn pick<'a, T>(&mut self, items: &'a [T]) -> &'a T {
+        &items[self.below(items.len())]
+    }
+}

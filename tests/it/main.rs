@@ -1,0 +1,22 @@
+//! The black-box tests: the program is started as an operator starts it and observed only through
+//! its sockets, its output and its exit codes. Expectations come from the specification and the
+//! RFCs, never from the source. One file a subject; `harness` starts things, `wire` speaks DNS.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    reason = "a test that cannot go on should stop where it is"
+)]
+
+mod harness;
+mod mmdb;
+mod wire;
+
+mod cases;
+mod config;
+mod dns;
+mod ecs;
+mod hostile;
+mod reload;
+mod steering;
+mod zonal;

@@ -1,0 +1,250 @@
+//! The life of the server: what a reload changes and what it refuses, and how the program ends or
+//! does not come up.
+
+use std::net::{TcpListener, UdpSocket};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+
+use serde_json::Value;
+
+use crate::harness::{Run, SERVER, Server, Site, ZONE_HEAD, receive};
+use crate::wire::{Query, rcode, rtype};
+
+const ZONE: &str = "zones/example.test.toml";
+
+/// A zone whose load balancer `www` answers both of these addresses.
+fn zone(addresses: [&str; 2]) -> String {
+    let [first, second] = addresses;
+    format!(
+        "{ZONE_HEAD}[pools.p]\norigins = [{{ name = \"p1\", address = \"{first}\" }}, \
+         {{ name = \"p2\", address = \"{second}\" }}]\n\
+         [load_balancers.www]\npools = [\"p\"]\nanswers = \"all\"\n"
+    )
+}
+
+const OLD: [&str; 2] = ["192.0.2.1", "192.0.2.2"];
+const NEW: [&str; 2] = ["192.0.2.3", "192.0.2.4"];
+
+fn site() -> Site {
+    let site = Site::new();
+    site.write(ZONE, zone(OLD));
+    site
+}
+
+fn www(server: &Server) -> Vec<String> {
+    let reply = server.ask(&Query::new("www.example.test", rtype::A));
+    let mut addresses: Vec<String> = reply
+        .data(rtype::A)
+        .into_iter()
+        .map(str::to_owned)
+        .collect();
+    addresses.sort_unstable();
+    addresses
+}
+
+// ---------------------------------------------------------------------------------- Reload
+
+// config.md: "A reload (SIGHUP ...) builds the new state beside the old and swaps it in whole".
+#[test]
+fn a_good_change_is_served_after_a_reload() {
+    let site = site();
+    let mut server = Server::start(&site);
+    assert_eq!(www(&server), OLD);
+    site.write(ZONE, zone(NEW));
+    assert_eq!(www(&server), OLD, "nothing changes before the reload");
+    let line = server.reload("reloaded");
+    assert!(!line["fields"]["generation"].is_null(), "{line}");
+    assert_eq!(www(&server), NEW);
+}
+
+#[test]
+fn zones_come_and_go_with_a_reload() {
+    let site = site();
+    let mut server = Server::start(&site);
+    let other = Query::new("ns1.other.test", rtype::A);
+    assert_eq!(server.ask(&other).rcode(), rcode::REFUSED);
+    site.write(
+        "zones/other.test.toml",
+        ZONE_HEAD.replace("example.test", "other.test"),
+    );
+    server.reload("reloaded");
+    assert_eq!(server.ask(&other).data(rtype::A), ["192.0.2.53"]);
+    std::fs::remove_file(site.path().join(ZONE)).expect("a file");
+    server.reload("reloaded");
+    let reply = server.ask(&Query::new("www.example.test", rtype::A));
+    assert_eq!(reply.rcode(), rcode::REFUSED);
+}
+
+// config.md: "All of geo/ is reloaded with the zones."
+#[test]
+fn geography_is_reloaded_too() {
+    let site = Site::with_zone(
+        r#"
+[pools]
+near = { origins = [{ name = "n1", address = "192.0.2.1" }] }
+far = { origins = [{ name = "f1", address = "192.0.2.2" }] }
+[load_balancers.www]
+steering = "geo"
+pools = ["far"]
+region_pools = { here = ["near"] }
+"#,
+    );
+    site.write("geo/regions.toml", "[regions.here]\ncountries = [\"NL\"]\n");
+    let mut server = Server::start(&site);
+    let ask = |server: &Server| server.addresses("www.example.test", rtype::A, ("10.1.0.0", 16));
+    assert_eq!(ask(&server), ["192.0.2.2"]);
+    site.write(
+        "geo/subnets.toml",
+        "[subnets.\"10.0.0.0/8\"]\nregion = \"here\"\n",
+    );
+    server.reload("reloaded");
+    assert_eq!(ask(&server), ["192.0.2.1"]);
+}
+
+// config.md: "a bad file is never half applied ... on reload it keeps serving the old state".
+#[test]
+fn a_bad_change_is_refused_with_the_reason() {
+    let site = site();
+    let mut server = Server::start(&site);
+    site.write(
+        ZONE,
+        zone(NEW).replace("name = \"p1\"", "weight = 7, name = \"p1\""),
+    );
+    site.write(
+        "zones/other.test.toml",
+        ZONE_HEAD.replace("example.test", "other.test"),
+    );
+    let line = server.reload("reload refused").to_string();
+    assert!(line.contains("weight"), "the reason is given: {line}");
+    assert_eq!(www(&server), OLD);
+    let other = server.ask(&Query::new("ns1.other.test", rtype::A));
+    assert_eq!(
+        other.rcode(),
+        rcode::REFUSED,
+        "the good file is not applied alone"
+    );
+    site.write(ZONE, zone(NEW));
+    server.reload("reloaded");
+    assert_eq!(www(&server), NEW, "a later good reload is applied");
+}
+
+// config.md: "no query is dropped or sees a mix".
+#[test]
+fn no_query_is_dropped_or_mixed_during_reloads() {
+    let site = site();
+    let mut server = Server::start(&site);
+    let stop = AtomicBool::new(false);
+    let socket = server.socket();
+    thread::scope(|scope| {
+        let asking = scope.spawn(|| {
+            let mut asked = 0;
+            while !stop.load(Ordering::Relaxed) {
+                let query = Query::new("www.example.test", rtype::A);
+                socket.send(&query.octets()).expect("a query sent");
+                let reply = receive(&socket);
+                let mut found = reply.data(rtype::A);
+                found.sort_unstable();
+                assert!(found == OLD || found == NEW, "{found:?}");
+                asked += 1;
+            }
+            asked
+        });
+        for addresses in [NEW, OLD, NEW, OLD, NEW] {
+            if !asking.is_finished() {
+                site.write(ZONE, zone(addresses));
+                server.reload("reloaded");
+            }
+        }
+        stop.store(true, Ordering::Relaxed);
+        assert!(asking.join().expect("answers without a gap") > 0);
+    });
+    assert_eq!(www(&server), NEW);
+}
+
+// ---------------------------------------------------------------------------------- Start and end
+
+// operations.md: "SIGTERM: stop accepting, answer what has arrived, exit".
+#[test]
+fn sigterm_ends_the_server_with_exit_code_0() {
+    let server = Server::start(&site());
+    let _idle = server.connect();
+    assert_eq!(www(&server), OLD);
+    server.signal("TERM");
+    assert_eq!(server.exit_code(), Some(0));
+}
+
+/// The lines that tell what went wrong: all that are no log lines below the level of an error.
+fn complaints(run: &Run) -> Vec<&str> {
+    let is_log =
+        |line: &str| serde_json::from_str::<Value>(line).is_ok_and(|line| line["level"] != "ERROR");
+    run.stderr
+        .lines()
+        .filter(|line| !is_log(line) && !line.trim().starts_with("help:"))
+        .collect()
+}
+
+// operations.md: "A port in use, ... an empty zones folder: one clear line, exit 1."
+#[test]
+fn a_port_in_use_is_one_clear_line() {
+    let site = site();
+    let (_tcp, udp) = loop {
+        let tcp = TcpListener::bind("127.0.0.1:0").expect("a free port");
+        if let Ok(udp) = UdpSocket::bind(tcp.local_addr().expect("an address")) {
+            break (tcp, udp);
+        }
+    };
+    let address = udp.local_addr().expect("an address").to_string();
+    let run = site.run(&["serve", "--listen", &address]);
+    assert_eq!(run.code, Some(1), "{}", run.stderr);
+    let complaints = complaints(&run);
+    assert_eq!(complaints.len(), 1, "{}", run.stderr);
+    assert!(complaints[0].contains(&address), "{}", run.stderr);
+}
+
+#[test]
+fn an_empty_zones_folder_is_one_clear_line() {
+    let site = Site::new();
+    let run = site.run(&["serve", "--listen", "127.0.0.1:0"]);
+    assert_eq!(run.code, Some(1), "{}", run.stderr);
+    let complaints = complaints(&run);
+    assert_eq!(complaints.len(), 1, "{}", run.stderr);
+    assert!(complaints[0].contains("zones"), "{}", run.stderr);
+}
+
+// `listen` of the file, and several addresses: each is announced.
+#[test]
+fn every_listen_address_is_announced_and_answers() {
+    let site = site();
+    let listen = SERVER.replace("\"127.0.0.1:0\"", "\"127.0.0.1:0\", \"127.0.0.2:0\"");
+    site.write("meridian.toml", listen);
+    let mut server = Server::spawn(&site, &["serve"]);
+    let addresses = [server.next_address(), server.next_address()];
+    server.wait_for("ready");
+    for address in addresses {
+        assert_ne!(address.port(), 0, "the port that was found");
+        server.address = address;
+        assert_eq!(www(&server), OLD, "{address}");
+        // UDP and TCP share the port.
+        let reply = server.ask_tcp(&Query::new("www.example.test", rtype::A));
+        assert_eq!(reply.answer.len(), 2, "{address}");
+    }
+}
+
+// config.md: "meridian.toml is optional"; by default there are as many workers as cores.
+#[test]
+fn many_clients_are_answered_with_the_default_configuration() {
+    let site = site();
+    std::fs::remove_file(site.path().join("meridian.toml")).expect("a file");
+    let server = Server::start(&site);
+    let clients: Vec<UdpSocket> = (0..50).map(|_| server.socket()).collect();
+    for _ in 0..4 {
+        let query = Query::new("www.example.test", rtype::A);
+        for client in &clients {
+            client.send(&query.octets()).expect("a query sent");
+        }
+        for client in &clients {
+            let reply = receive(client);
+            assert_eq!((reply.id, reply.answer.len()), (query.id, 2));
+        }
+    }
+}
