@@ -255,9 +255,7 @@ pub fn parse(message: &[u8]) -> Request<'_> {
         Rcode::NotImp
     } else if edns.is_some_and(|edns| edns.version > 0) {
         Rcode::BadVers
-    } else if question.class != CLASS_IN {
-        Rcode::Refused
-    } else if matches!(question.record_type, RecordType::AXFR | RecordType::IXFR) {
+    } else if question.class != CLASS_IN || is_transfer(question.record_type) {
         Rcode::Refused
     } else if question.record_type == RecordType::OPT {
         Rcode::FormErr
@@ -265,6 +263,11 @@ pub fn parse(message: &[u8]) -> Request<'_> {
         return Request::Query(Query { question, edns });
     };
     refuse(rcode, Some(question), edns)
+}
+
+/// True for zone transfers, which are not offered.
+fn is_transfer(record_type: RecordType) -> bool {
+    matches!(record_type, RecordType::AXFR | RecordType::IXFR)
 }
 
 /// The class IN (RFC 1035 section 3.2.4).

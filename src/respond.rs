@@ -68,7 +68,7 @@ pub fn place_client(state: &State, balancer: &LoadBalancer, client: &Client) -> 
         ClientSource::Ecs => client.subnet.and_then(|subnet| subnet.locating_address()),
         ClientSource::Resolver => None,
     };
-    let address = subnet.or(client.resolver.map(|ip| ip.to_canonical()));
+    let address = subnet.or_else(|| Some(client.resolver?.to_canonical()));
     let located = address.map(|address| state.locator.locate(address));
     // The scope says for whom an answer holds. It is 0 where the answer cannot depend on the
     // client, and where it was steered by the resolver's own address.

@@ -48,7 +48,9 @@ impl Serve {
         let Some(state) = state else {
             print_diagnostics(&diagnostics);
             let errors = diagnostics.iter().filter(|d| d.severity == Severity::Error).count();
-            eprintln!("meridian: not started: the configuration has {errors} errors");
+            if errors > 1 {
+                eprintln!("meridian: not started: the configuration has {errors} errors");
+            }
             return ExitCode::from(EXIT_NO);
         };
         start_log(filter);

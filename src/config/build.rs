@@ -218,7 +218,7 @@ impl Builder<'_> {
         let mut sources = vec![source.path().to_owned()];
         let master_records = match &head.zonefile {
             Some((path, place)) => {
-                let path = source.path().parent().unwrap_or(Path::new("")).join(path);
+                let path = source.path().parent().unwrap_or_else(|| Path::new("")).join(path);
                 sources.push(path.clone());
                 match (self.read)(&path) {
                     Ok(text) => {

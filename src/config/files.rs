@@ -39,7 +39,7 @@ pub fn load(paths: &Paths, report: &Report) -> (Server, Option<State>) {
 
 /// Reads the server's settings alone.
 pub fn read_server(paths: &Paths, report: &Report) -> Server {
-    let folder = paths.folder.as_deref().unwrap_or(Path::new(""));
+    let folder = paths.folder.as_deref().unwrap_or_else(|| Path::new(""));
     let path = paths.config.clone().unwrap_or_else(|| folder.join(DEFAULT_CONFIG));
     let mut server = match (fs::read_to_string(&path), &paths.config) {
         (Ok(text), _) => Server::parse(&Source::new(path, text), report),

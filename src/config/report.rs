@@ -48,6 +48,14 @@ pub struct Diagnostic {
     pub help: String,
 }
 
+impl Diagnostic {
+    /// The first line: where, which key, what is wrong.
+    pub fn headline(&self) -> String {
+        let text = self.to_string();
+        text.lines().next().unwrap_or_default().to_owned()
+    }
+}
+
 impl fmt::Display for Diagnostic {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.file.display())?;

@@ -86,7 +86,7 @@ impl Server {
     /// Reads `meridian.toml`; paths in it are relative to the file. Mistakes are reported and the
     /// default stands in.
     pub fn parse(source: &Source, report: &Report) -> Self {
-        let folder = source.path().parent().unwrap_or(Path::new("")).to_owned();
+        let folder = source.path().parent().unwrap_or_else(|| Path::new("")).to_owned();
         let mut server = Self::within(&folder);
         let document = File::parse(source, report);
         let root = document.root();

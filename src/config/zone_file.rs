@@ -93,8 +93,9 @@ fn parse_record(value: &Value<'_, '_>, apex: &Name, default_ttl: Ttl) -> Vec<Sou
     let data = table.required("data", "give the data, one string a record");
     table.finish();
     let Some(data) = data else { return Vec::new() };
-    let strings = data.one_or_list();
-    if strings.is_empty() {
+    let strings = data.list("a list with one string a record, as [\"192.0.2.1\"]");
+    let strings = strings.unwrap_or_default();
+    if strings.is_empty() && data.is_list() {
         data.error("there is no data", "give one string a record, or remove the record");
     }
     let read = |data: &Value<'_, '_>| {

@@ -37,8 +37,10 @@ impl Reloader {
         let diagnostics = report.into_sorted();
         log_diagnostics(&diagnostics);
         let Some(mut state) = state else {
-            let errors = diagnostics.iter().filter(|d| d.severity == Severity::Error).count();
-            error!(errors, generation = *generation, "reload refused");
+            let errors = || diagnostics.iter().filter(|d| d.severity == Severity::Error);
+            let reason = errors().next().map(Diagnostic::headline).unwrap_or_default();
+            let errors = errors().count();
+            error!(errors, reason, generation = *generation, "reload refused");
             return false;
         };
         keep_serials(&server, &mut state);

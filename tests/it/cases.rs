@@ -20,26 +20,13 @@ fn pools_and_shares() {
         for (name, pool) in case["pools"].as_object().expect("pools") {
             add_pool(&mut body, name, pool);
         }
-        let policy = case["load_balancer"]["policy"]
-            .as_str()
-            .unwrap_or("failover");
+        let policy = case["load_balancer"]["policy"].as_str().unwrap_or("failover");
         let pools = &case["load_balancer"]["pools"];
-        writeln!(
-            body,
-            "[load_balancers.www]\npools = {pools}\nsteering = {policy:?}"
-        )
-        .unwrap();
+        writeln!(body, "[load_balancers.www]\npools = {pools}\nsteering = {policy:?}").unwrap();
 
         let mut arguments = down(&case["pools"]);
-        for (pool, rtt) in case["load_balancer"]["rtt"]
-            .as_object()
-            .into_iter()
-            .flatten()
-        {
-            arguments.push(format!(
-                "--rtt={pool}={}",
-                rtt.as_str().expect("milliseconds")
-            ));
+        for (pool, rtt) in case["load_balancer"]["rtt"].as_object().into_iter().flatten() {
+            arguments.push(format!("--rtt={pool}={}", rtt.as_str().expect("milliseconds")));
         }
         let found = explain(&body, &json!({"region": "r1"}), &arguments);
 
@@ -48,11 +35,7 @@ fn pools_and_shares() {
         faults.compare("pool", &found["pool"], &expect["pool"]);
         faults.compare("rcode", &found["answer"]["rcode"], &rcode(expect));
         if expect["as"] != "none" {
-            faults.compare(
-                "fallback",
-                &found["fallback"],
-                &json!(expect["as"] == "fallback"),
-            );
+            faults.compare("fallback", &found["fallback"], &json!(expect["as"] == "fallback"));
             faults.compare_shares(&found["choice"]["share"], &expect["shares"]);
         }
         faults
@@ -71,11 +54,7 @@ fn zonal_affinity() {
         let expect = &case["expect"];
         let original = &expect["original"];
         let mut faults = Faults::default();
-        faults.compare_sets(
-            "original_eligible",
-            &found["failover"]["original_eligible"],
-            original,
-        );
+        faults.compare_sets("original_eligible", &found["failover"]["original_eligible"], original);
         faults.compare("from", &found["failover"]["from"], &expect["source"]);
         faults.compare("match", &found["zonal"]["match"], &expect["match"]);
         faults.compare_sets("matched", &found["zonal"]["matched"], &expect["matched"]);
@@ -125,14 +104,10 @@ impl Faults {
 
     fn compare_shares(&mut self, found: &Value, expected: &Value) {
         let found: BTreeMap<&str, f64> = shares(found, |share| share.as_f64().unwrap_or(f64::NAN));
-        let expected = shares(expected, |share| {
-            fraction(share.as_str().expect("a fraction"))
-        });
+        let expected = shares(expected, |share| fraction(share.as_str().expect("a fraction")));
         let equal = found.len() == expected.len()
             && found.iter().all(|(origin, share)| {
-                expected
-                    .get(origin)
-                    .is_some_and(|exact| (share - exact).abs() <= 1e-9)
+                expected.get(origin).is_some_and(|exact| (share - exact).abs() <= 1e-9)
             });
         if !equal {
             writeln!(self.0, "  shares: {found:?}, expected {expected:?}").unwrap();
@@ -156,10 +131,7 @@ fn fraction(text: &str) -> f64 {
 }
 
 fn rcode(expect: &Value) -> Value {
-    expect
-        .get("rcode")
-        .cloned()
-        .unwrap_or_else(|| json!("NOERROR"))
+    expect.get("rcode").cloned().unwrap_or_else(|| json!("NOERROR"))
 }
 
 /// A monitor, so that health is a matter of probes.
@@ -179,21 +151,12 @@ fn add_pool(body: &mut String, name: &str, pool: &Value) {
         body.push_str("monitor = \"probe\"\n");
     }
     add_table(body, "zonal_affinity", pool, &["mode", "spillover_ratio"]);
-    add_table(
-        body,
-        "failover_policy",
-        pool,
-        &["failover_ratio", "drop_traffic_if_unhealthy"],
-    );
+    add_table(body, "failover_policy", pool, &["failover_ratio", "drop_traffic_if_unhealthy"]);
     let pool_number = name.bytes().last().expect("a name");
     for (number, origin) in (1..).zip(pool["origins"].as_array().expect("origins")) {
         writeln!(body, "[[pools.{name}.origins]]").unwrap();
-        writeln!(
-            body,
-            "name = {}\naddress = \"10.9.{pool_number}.{number}\"",
-            origin["name"]
-        )
-        .unwrap();
+        writeln!(body, "name = {}\naddress = \"10.9.{pool_number}.{number}\"", origin["name"])
+            .unwrap();
         for key in ["zone", "role"] {
             if let Some(value) = origin.get(key) {
                 writeln!(body, "{key} = {value}").unwrap();
@@ -211,9 +174,8 @@ fn add_table(body: &mut String, name: &str, pool: &Value, keys: &[&str]) {
         Some(text) if key.ends_with("ratio") => text.to_owned(),
         _ => value.to_string(),
     };
-    let given = keys
-        .iter()
-        .filter_map(|key| Some(format!("{key} = {}", decimal(key, pool.get(key)?))));
+    let given =
+        keys.iter().filter_map(|key| Some(format!("{key} = {}", decimal(key, pool.get(key)?))));
     let given: Vec<String> = given.collect();
     if !given.is_empty() {
         writeln!(body, "{name} = {{ {} }}", given.join(", ")).unwrap();
@@ -241,12 +203,7 @@ fn explain(body: &str, client: &Value, arguments: &[String]) -> Value {
     site.write("geo/regions.toml", REGIONS);
     let mut subnets = String::new();
     if !client["region"].is_null() {
-        writeln!(
-            subnets,
-            "[subnets.\"10.1.0.0/16\"]\nregion = {}",
-            client["region"]
-        )
-        .unwrap();
+        writeln!(subnets, "[subnets.\"10.1.0.0/16\"]\nregion = {}", client["region"]).unwrap();
         if let Some(zone) = client["zone"].as_str() {
             writeln!(subnets, "zone = {zone:?}").unwrap();
         }

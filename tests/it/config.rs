@@ -47,11 +47,7 @@ struct Mistake<'a> {
 impl<'a> Mistake<'a> {
     fn parse(line: &'a str) -> Self {
         let mut fields = line.split(" |").map(str::trim);
-        let mut field = || {
-            fields
-                .next()
-                .unwrap_or_else(|| panic!("a field is missing: {line}"))
-        };
+        let mut field = || fields.next().unwrap_or_else(|| panic!("a field is missing: {line}"));
         let (file, change, key, says) = (field(), field(), field(), field());
         let (old, new) = change.split_once("=>").expect("OLD => NEW");
         let text = |part: &str| part.trim().replace("\\n", "\n");
@@ -94,33 +90,19 @@ fn diagnostics(run: &Run) -> Vec<Diagnostic> {
         let column: usize = number(place.next(), line);
         let number = number(place.next(), line);
         assert!(number > 0 && column > 0, "counted from 1: {line}");
-        let file = place
-            .next()
-            .unwrap_or_else(|| panic!("no file: {line}"))
-            .to_owned();
-        let (key, _) = rest
-            .split_once(": ")
-            .unwrap_or_else(|| panic!("no key: {line}"));
+        let file = place.next().unwrap_or_else(|| panic!("no file: {line}")).to_owned();
+        let (key, _) = rest.split_once(": ").unwrap_or_else(|| panic!("no key: {line}"));
         let help = lines.peek().copied().unwrap_or_default();
         let remedy = help.trim_start().strip_prefix("help: ").unwrap_or_default();
-        assert!(
-            !remedy.is_empty() && help.starts_with(' '),
-            "no help line: {line}\n{help}"
-        );
+        assert!(!remedy.is_empty() && help.starts_with(' '), "no help line: {line}\n{help}");
         let text = format!("{rest}\n{help}");
-        found.push(Diagnostic {
-            file,
-            line: number,
-            key: key.to_owned(),
-            text,
-        });
+        found.push(Diagnostic { file, line: number, key: key.to_owned(), text });
     }
     found
 }
 
 fn number(text: Option<&str>, line: &str) -> usize {
-    text.and_then(|text| text.parse().ok())
-        .unwrap_or_else(|| panic!("no line and column: {line}"))
+    text.and_then(|text| text.parse().ok()).unwrap_or_else(|| panic!("no line and column: {line}"))
 }
 
 /// Makes every mistake in turn, and fails with all that are not reported as they should be.
@@ -136,20 +118,10 @@ fn assert_reported(mistakes: &str) {
 }
 
 fn reported(mistake: &Mistake<'_>) -> Result<(), String> {
-    let Mistake {
-        file,
-        any_line,
-        old,
-        new,
-        key,
-        says,
-    } = mistake;
+    let Mistake { file, any_line, old, new, key, says } = mistake;
     let site = good();
     site.write(file, changed(file, old, new));
-    let before = original(file)
-        .split(old.as_str())
-        .next()
-        .unwrap_or_default();
+    let before = original(file).split(old.as_str()).next().unwrap_or_default();
     let number = before.split('\n').count();
 
     let run = site.check();
@@ -167,17 +139,13 @@ fn reported(mistake: &Mistake<'_>) -> Result<(), String> {
     if found.iter().any(fits) {
         return Ok(());
     }
-    Err(format!(
-        "expected {base}:{number}, key {key:?}, {says:?}\n{found:#?}"
-    ))
+    Err(format!("expected {base}:{number}, key {key:?}, {says:?}\n{found:#?}"))
 }
 
 /// The text of one file of the good configuration.
 fn original(file: &str) -> &'static str {
     let found = GOOD.iter().find(|(name, _)| *name == file);
-    found
-        .map(|(_, text)| *text)
-        .expect("a file of the good configuration")
+    found.map(|(_, text)| *text).expect("a file of the good configuration")
 }
 
 /// The same with one change.
@@ -386,11 +354,7 @@ fn broken_files_are_errors_with_a_line() {
         (MERIDIAN, "workers = 1", "workers = = 1"),
         (ZONE, "steering = \"geo\"", "steering = \"geo"),
         (SUBNETS, "country = \"NL\"", "country \"NL\""),
-        (
-            REGIONS,
-            "parent = \"weu\"",
-            "parent = \"weu\"\nparent = \"weu\"",
-        ),
+        (REGIONS, "parent = \"weu\"", "parent = \"weu\"\nparent = \"weu\""),
     ];
     for (file, old, new) in cases {
         let site = good();
@@ -407,11 +371,7 @@ fn broken_files_are_errors_with_a_line() {
 fn assert_says(run: &Run, expected: &[&str]) {
     assert_eq!(run.code, Some(1), "{}", run.stderr);
     for word in expected {
-        assert!(
-            run.stderr.contains(word),
-            "{word:?} is missing in\n{}",
-            run.stderr
-        );
+        assert!(run.stderr.contains(word), "{word:?} is missing in\n{}", run.stderr);
     }
 }
 
@@ -420,10 +380,7 @@ fn assert_says(run: &Run, expected: &[&str]) {
 fn errors_in_several_files_are_all_reported() {
     let site = good();
     let zone = changed(ZONE, "weight = 0.4", "weight = 4");
-    site.write(
-        ZONE,
-        zone.replacen("client = \"ecs\"", "client = \"edns\"", 1),
-    );
+    site.write(ZONE, zone.replacen("client = \"ecs\"", "client = \"edns\"", 1));
     site.write(SUBNETS, changed(SUBNETS, "10.1.0.0/16", "10.1.0.0/99"));
     site.write(MERIDIAN, changed(MERIDIAN, "workers = 1", "workrs = 1"));
     let run = site.check();
@@ -435,9 +392,7 @@ fn errors_in_several_files_are_all_reported() {
         ("subnets.toml", "10.1.0.0/99"),
         ("meridian.toml", "workrs"),
     ] {
-        let there = found
-            .iter()
-            .any(|d| d.file.ends_with(file) && d.key.contains(key));
+        let there = found.iter().any(|d| d.file.ends_with(file) && d.key.contains(key));
         assert!(there, "{file} {key} is missing in {found:#?}");
     }
 }
@@ -446,10 +401,7 @@ fn errors_in_several_files_are_all_reported() {
 fn the_json_form_says_the_same() {
     let site = good();
     site.write(ZONE, changed(ZONE, "weight = 0.4", "weight = 4"));
-    site.write(
-        SUBNETS,
-        changed(SUBNETS, "zone = \"ew4-a\"", "zoone = \"ew4-a\""),
-    );
+    site.write(SUBNETS, changed(SUBNETS, "zone = \"ew4-a\"", "zoone = \"ew4-a\""));
     let text = diagnostics(&site.check());
     let run = site.run(&["check", ".", "--json"]);
     assert_eq!(run.code, Some(1));
@@ -460,15 +412,9 @@ fn the_json_form_says_the_same() {
         let same = |d: &&Diagnostic| error["line"] == d.line && error["key"] == d.key.as_str();
         assert!(text.iter().any(|d| same(&d)), "{error} is not in {text:#?}");
         for key in ["file", "message", "help"] {
-            assert!(
-                error[key].as_str().is_some_and(|text| !text.is_empty()),
-                "{key} in {error}"
-            );
+            assert!(error[key].as_str().is_some_and(|text| !text.is_empty()), "{key} in {error}");
         }
-        assert!(
-            error["column"].as_u64().is_some_and(|column| column > 0),
-            "{error}"
-        );
+        assert!(error["column"].as_u64().is_some_and(|column| column > 0), "{error}");
     }
 }
 
@@ -483,30 +429,17 @@ fn a_zone_is_in_one_file_only() {
 #[test]
 fn master_files_are_checked() {
     const NAMES: &str = "$TTL 300\nns1 IN A 192.0.2.53\nextra IN A 192.0.2.77\n";
-    let with_zonefile = changed(
-        ZONE,
-        "ttl = 300",
-        "ttl = 300\nzonefile = \"example.test.zone\"",
-    );
+    let with_zonefile = changed(ZONE, "ttl = 300", "ttl = 300\nzonefile = \"example.test.zone\"");
     let site = good();
     site.write(ZONE, &with_zonefile);
     assert_says(&site.check(), &["zonefile", "example.test.zone"]);
     site.write("zones/example.test.zone", NAMES);
     assert_says(&site.check(), &["ns1"]);
-    site.write(
-        "zones/example.test.zone",
-        "$TTL 300\nextra IN A 192.0.2.77\nwww IN A 192.0.2.78\n",
-    );
+    site.write("zones/example.test.zone", "$TTL 300\nextra IN A 192.0.2.77\nwww IN A 192.0.2.78\n");
     assert_says(&site.check(), &["www"]);
-    site.write(
-        "zones/example.test.zone",
-        "$TTL 300\nextra IN A 192.0.2.77\nbroken IN A not-one\n",
-    );
+    site.write("zones/example.test.zone", "$TTL 300\nextra IN A 192.0.2.77\nbroken IN A not-one\n");
     assert_says(&site.check(), &["example.test.zone:3:"]);
-    site.write(
-        "zones/example.test.zone",
-        "$TTL 300\nextra IN A 192.0.2.77\n",
-    );
+    site.write("zones/example.test.zone", "$TTL 300\nextra IN A 192.0.2.77\n");
     assert_eq!(site.check().code, Some(0), "{}", site.check().stderr);
 }
 
@@ -517,14 +450,7 @@ fn shared_pools_serve_every_zone() {
                           origins = [{ name = \"s1\", address = \"192.0.2.90\" }]\n";
     let site = good();
     site.write("zones/shared.toml", SHARED);
-    site.write(
-        ZONE,
-        changed(
-            ZONE,
-            "fallback_pool = \"use\"",
-            "fallback_pool = \"shared\"",
-        ),
-    );
+    site.write(ZONE, changed(ZONE, "fallback_pool = \"use\"", "fallback_pool = \"shared\""));
     assert_eq!(site.check().code, Some(0), "{}", site.check().stderr);
     let found = site.explain(&[
         "www.example.test",
@@ -538,15 +464,9 @@ fn shared_pools_serve_every_zone() {
     ]);
     assert_eq!(found["pool"], "shared", "{found:#}");
 
-    site.write(
-        "zones/shared.toml",
-        SHARED.replace("pools.shared", "pools.use"),
-    );
+    site.write("zones/shared.toml", SHARED.replace("pools.shared", "pools.use"));
     assert_says(&site.check(), &["use"]);
-    site.write(
-        "zones/shared.toml",
-        format!("zone = \"example.org\"\n{SHARED}"),
-    );
+    site.write("zones/shared.toml", format!("zone = \"example.org\"\n{SHARED}"));
     assert_says(&site.check(), &["shared.toml", "zone"]);
     let balancer = format!("{SHARED}[load_balancers.www]\npools = [\"shared\"]\n");
     site.write("zones/shared.toml", balancer);
@@ -580,15 +500,10 @@ fn a_corrupt_database_is_an_error() {
 fn flat_databases_are_read() {
     let site = good();
     let flat = |code: &str| serde_json::json!({"country_code": code});
-    let networks = [
-        ("198.51.100.0/24", flat("NL")),
-        ("198.51.101.0/24", flat("US")),
-    ];
+    let networks = [("198.51.100.0/24", flat("NL")), ("198.51.101.0/24", flat("US"))];
     site.write("geo/flat.mmdb", mmdb::database(&networks));
-    for (client, country, region) in [
-        ("198.51.100.7", "NL", "weu"),
-        ("198.51.101.7", "US", "enam"),
-    ] {
+    for (client, country, region) in [("198.51.100.7", "NL", "weu"), ("198.51.101.7", "US", "enam")]
+    {
         let found = site.explain(&["www.example.test", "A", "--client", client]);
         assert_eq!(found["location"]["country"], country, "{found:#}");
         assert_eq!(found["location"]["region"], region, "{found:#}");
@@ -619,17 +534,10 @@ fn files_are_found_where_they_are_named() {
     assert_eq!(run.code, Some(0), "{}", run.stderr);
     // "Paths are relative to their file."
     std::fs::create_dir(site.path().join("etc")).expect("a folder");
-    site.write(
-        "etc/other.toml",
-        "[server]\nzones = \"../z\"\ngeo = \"../g\"\n",
-    );
+    site.write("etc/other.toml", "[server]\nzones = \"../z\"\ngeo = \"../g\"\n");
     let run = site.run(&["check", "--config", "etc/other.toml"]);
     assert_eq!(run.code, Some(0), "{}", run.stderr);
-    assert_eq!(
-        site.run(&["check", "--frobnicate"]).code,
-        Some(2),
-        "wrong usage"
-    );
+    assert_eq!(site.run(&["check", "--frobnicate"]).code, Some(2), "wrong usage");
 }
 
 // "check warns where a load balancer's ttl is 0 or exceeds the zone's minimum", and "where [a
@@ -654,9 +562,7 @@ fn doubtful_values_are_warned_of() {
         let after = warnings(&site);
         let new_ones: Vec<&Value> = after.iter().filter(|w| !before.contains(w)).collect();
         let there = new_ones.iter().any(|w| {
-            w["file"]
-                .as_str()
-                .is_some_and(|file| file.ends_with("example.test.toml"))
+            w["file"].as_str().is_some_and(|file| file.ends_with("example.test.toml"))
                 && w["key"].as_str().is_some_and(|found| found.contains(key))
         });
         assert!(there, "{new}: {new_ones:#?}");

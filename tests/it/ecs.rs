@@ -153,10 +153,7 @@ fn serve() -> Server {
     site.write("zones/example.test.toml", format!("{ZONE_HEAD}{ZONE}"));
     site.write("geo/regions.toml", REGIONS);
     site.write("geo/subnets.toml", SUBNETS);
-    site.write(
-        "geo/rtt.toml",
-        "[rtt.weu]\nw = 10\ne = 100\n[rtt.enam]\nw = 100\ne = 10\n",
-    );
+    site.write("geo/rtt.toml", "[rtt.weu]\nw = 10\ne = 100\n[rtt.enam]\nw = 100\ne = 10\n");
     let country = |code: &str| json!({"country": {"iso_code": code}});
     let database = mmdb::database(&[
         ("198.51.100.0/24", country("NL")),
@@ -198,30 +195,12 @@ fn family_source_prefix_and_address_are_echoed() {
             let query = steered(name, rtype::A).ecs(address, prefix);
             let sent = query.octets();
             for reply in both_transports(&server, &query) {
-                let ecs = reply
-                    .ecs()
-                    .unwrap_or_else(|| panic!("{name}: {address}/{prefix}"));
-                let ClientSubnet {
-                    family,
-                    source_prefix,
-                    address: echoed,
-                    ..
-                } = ecs;
+                let ecs = reply.ecs().unwrap_or_else(|| panic!("{name}: {address}/{prefix}"));
+                let ClientSubnet { family, source_prefix, address: echoed, .. } = ecs;
                 assert_eq!(source_prefix, prefix, "{name}: {address}/{prefix}");
-                assert_eq!(
-                    family,
-                    if address.contains(':') { 2 } else { 1 },
-                    "{address}"
-                );
-                assert!(
-                    sent.ends_with(&echoed),
-                    "{name}: {address}/{prefix}: {echoed:?}"
-                );
-                assert_eq!(
-                    echoed.len(),
-                    usize::from(prefix).div_ceil(8),
-                    "{address}/{prefix}"
-                );
+                assert_eq!(family, if address.contains(':') { 2 } else { 1 }, "{address}");
+                assert!(sent.ends_with(&echoed), "{name}: {address}/{prefix}: {echoed:?}");
+                assert_eq!(echoed.len(), usize::from(prefix).div_ceil(8), "{address}/{prefix}");
             }
         }
     }
@@ -231,10 +210,7 @@ fn family_source_prefix_and_address_are_echoed() {
 #[test]
 fn without_the_option_there_is_none_in_the_reply() {
     let server = serve();
-    for query in [
-        steered("region", rtype::A),
-        steered("region", rtype::A).edns(1232),
-    ] {
+    for query in [steered("region", rtype::A), steered("region", rtype::A).edns(1232)] {
         for reply in both_transports(&server, &query) {
             assert!(reply.ecs().is_none());
             // The client is then the source address: 127.0.0.0/8 lies in enam.
@@ -276,11 +252,7 @@ fn the_client_is_located_by_the_option() {
         ("alias", "203.0.113.128", 25, "192.0.2.2"),
     ] {
         let reply = server.ask(&steered(name, rtype::A).ecs(address, prefix));
-        assert_eq!(
-            reply.data(rtype::A),
-            [expected],
-            "{name} for {address}/{prefix}"
-        );
+        assert_eq!(reply.data(rtype::A), [expected], "{name} for {address}/{prefix}");
     }
 }
 
@@ -312,10 +284,9 @@ fn a_load_balancer_that_steers_by_resolver_ignores_the_option() {
 fn mapped_addresses_are_treated_as_ipv4() {
     let server = serve();
     let ask = |address: &str, prefix| server.ask(&steered("region", rtype::A).ecs(address, prefix));
-    for (address, prefix, expected) in [
-        ("203.0.113.0", 24, "192.0.2.1"),
-        ("203.0.113.128", 25, "192.0.2.2"),
-    ] {
+    for (address, prefix, expected) in
+        [("203.0.113.0", 24, "192.0.2.1"), ("203.0.113.128", 25, "192.0.2.2")]
+    {
         let plain = ask(address, prefix);
         let mapped = ask(&format!("::ffff:{address}"), prefix + 96);
         assert_eq!(mapped.data(rtype::A), [expected], "{address}");
@@ -353,9 +324,7 @@ fn everybody_inside_the_scope_is_treated_alike() {
     let mut random = Random(0x5eed);
     for name in DEPENDENT {
         for round in 0..80 {
-            let network = NETWORKS[round % NETWORKS.len()]
-                .parse()
-                .expect("an address");
+            let network = NETWORKS[round % NETWORKS.len()].parse().expect("an address");
             let (client, width) = near(network, &mut random);
             let source = 1 + random.below(width);
             let client = masked(client, source, width);
@@ -403,11 +372,7 @@ fn near(network: IpAddr, random: &mut Random) -> (u128, usize) {
 }
 
 fn low_bits(count: usize) -> u128 {
-    if count == 128 {
-        u128::MAX
-    } else {
-        (1 << count) - 1
-    }
+    if count == 128 { u128::MAX } else { (1 << count) - 1 }
 }
 
 fn masked(address: u128, prefix: usize, width: usize) -> u128 {
@@ -425,11 +390,7 @@ fn address(bits: u128, width: usize) -> IpAddr {
 #[test]
 fn the_scope_is_0_where_the_client_does_not_matter() {
     let server = serve();
-    for (name, qtype) in [
-        ("plain", rtype::A),
-        ("plain", rtype::AAAA),
-        ("static", rtype::TXT),
-    ] {
+    for (name, qtype) in [("plain", rtype::A), ("plain", rtype::AAAA), ("static", rtype::TXT)] {
         for (address, prefix) in [("203.0.113.0", 24), ("10.1.64.7", 32), ("2001:db8:1::", 48)] {
             let reply = server.ask(&steered(name, qtype).ecs(address, prefix));
             assert!(!reply.answer.is_empty(), "{name}");
@@ -504,12 +465,7 @@ fn malformed_options_are_format_errors() {
     let unreadable: [(&str, &[u8]); 7] = [
         ("an unknown family", &[0, 3, 24, 0, 203, 0, 113]),
         ("prefix 33", &[0, 1, 33, 0, 203, 0, 113, 1, 128]),
-        (
-            "prefix 129",
-            &[
-                0, 2, 129, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 0, 1, 2, 3, 4, 5, 6, 128,
-            ],
-        ),
+        ("prefix 129", &[0, 2, 129, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 0, 1, 2, 3, 4, 5, 6, 128]),
         ("an octet too few", &[0, 1, 24, 0, 203, 0]),
         ("no address", &[0, 1, 24, 0]),
         ("half a header", &[0, 1, 24]),

@@ -95,32 +95,18 @@ impl Site {
 
     /// Runs the program in this folder, to its end.
     pub(crate) fn run(&self, arguments: &[&str]) -> Run {
-        let mut child = self
-            .command(arguments)
-            .stdout(Stdio::piped())
-            .spawn()
-            .expect("a process");
+        let mut child = self.command(arguments).stdout(Stdio::piped()).spawn().expect("a process");
         let stdout = read_all(child.stdout.take().expect("a pipe"));
         let stderr = read_all(child.stderr.take().expect("a pipe"));
         let code = wait(&mut child);
         let text = |reader: thread::JoinHandle<String>| reader.join().expect("the reader's text");
-        Run {
-            code,
-            stdout: text(stdout),
-            stderr: text(stderr),
-        }
+        Run { code, stdout: text(stdout), stderr: text(stderr) }
     }
 
     fn command(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_meridian"));
-        command
-            .args(arguments)
-            .current_dir(self.path())
-            .env_remove("RUST_LOG");
-        command
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .stderr(Stdio::piped());
+        command.args(arguments).current_dir(self.path()).env_remove("RUST_LOG");
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
         command
     }
 }
@@ -178,20 +164,13 @@ impl Server {
         let mut child = site.command(arguments).spawn().expect("a process");
         let log = follow(child.stderr.take().expect("a pipe"));
         let address = SocketAddr::from(([127, 0, 0, 1], 0));
-        Self {
-            child,
-            log,
-            seen: VecDeque::new(),
-            address,
-        }
+        Self { child, log, seen: VecDeque::new(), address }
     }
 
     /// The next address that the server says it listens on.
     pub(crate) fn next_address(&mut self) -> SocketAddr {
         let line = self.wait_for("listening");
-        let address = line["fields"]["address"]
-            .as_str()
-            .expect("the field address");
+        let address = line["fields"]["address"].as_str().expect("the field address");
         address.parse().expect("an address with a port")
     }
 
@@ -212,13 +191,8 @@ impl Server {
 
     /// Sends a signal by its name ("HUP", "TERM").
     pub(crate) fn signal(&self, name: &str) {
-        let status = Command::new("kill")
-            .args(["-s", name, &self.child.id().to_string()])
-            .status();
-        assert!(
-            status.expect("the program kill").success(),
-            "kill -s {name}"
-        );
+        let status = Command::new("kill").args(["-s", name, &self.child.id().to_string()]).status();
+        assert!(status.expect("the program kill").success(), "kill -s {name}");
     }
 
     /// Sends SIGHUP and waits for the line that says how it went.
@@ -244,9 +218,7 @@ impl Server {
     /// Asks over TCP.
     pub(crate) fn ask_tcp(&self, query: &Query) -> Reply {
         let mut stream = self.connect();
-        stream
-            .write_all(&framed(&query.octets()))
-            .expect("a query sent");
+        stream.write_all(&framed(&query.octets())).expect("a query sent");
         let reply = read_framed(&mut stream);
         assert_eq!(reply.id, query.id, "the id of the reply");
         reply
@@ -340,9 +312,7 @@ pub(crate) fn framed(message: &[u8]) -> Vec<u8> {
 /// The next reply on a TCP connection.
 pub(crate) fn read_framed(stream: &mut TcpStream) -> Reply {
     let mut size = [0; 2];
-    stream
-        .read_exact(&mut size)
-        .expect("the length of a reply in time");
+    stream.read_exact(&mut size).expect("the length of a reply in time");
     let mut message = vec![0; usize::from(u16::from_be_bytes(size))];
     stream.read_exact(&mut message).expect("a reply in time");
     parse(&message)
@@ -356,13 +326,8 @@ fn parse(octets: &[u8]) -> Reply {
 
 /// The strings of a JSON array, in their order.
 pub(crate) fn strings(value: &Value) -> Vec<&str> {
-    let array = value
-        .as_array()
-        .unwrap_or_else(|| panic!("an array, not {value}"));
-    array
-        .iter()
-        .map(|item| item.as_str().expect("a string"))
-        .collect()
+    let array = value.as_array().unwrap_or_else(|| panic!("an array, not {value}"));
+    array.iter().map(|item| item.as_str().expect("a string")).collect()
 }
 
 /// Repeatable pseudo-random numbers (xorshift64*): a failure can be run again.

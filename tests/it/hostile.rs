@@ -19,10 +19,7 @@ const HEADER: usize = 12;
 
 fn serve() -> Server {
     let site = Site::new();
-    site.write(
-        "zones/example.test.zone",
-        include_str!("../data/example.test.zone"),
-    );
+    site.write("zones/example.test.zone", include_str!("../data/example.test.zone"));
     site.write(
         "zones/example.test.toml",
         "zone = \"example.test\"\nttl = 300\nzonefile = \"example.test.zone\"\n\
@@ -36,28 +33,17 @@ fn serve() -> Server {
 
 /// Queries worth damaging: they reach every part of the server.
 fn seeds() -> Vec<Vec<u8>> {
-    let names = [
-        "lb", "www", "alias", "big", "a.b.wild", "x.sub", "nope", "f.*.we", "intosub",
-    ];
+    let names = ["lb", "www", "alias", "big", "a.b.wild", "x.sub", "nope", "f.*.we", "intosub"];
     let mut seeds = Vec::new();
     for name in names {
         let name = format!("{name}.example.test");
         for qtype in [rtype::A, rtype::TXT, rtype::ANY, rtype::DS] {
             let query = Query::new(&name, qtype);
             seeds.push(query.octets());
-            seeds.push(
-                query
-                    .clone()
-                    .edns(4096)
-                    .ecs("203.0.113.0", 24)
-                    .option(10, &[7; 8])
-                    .octets(),
-            );
-            seeds.push(
-                query
-                    .further(opt_record(&name_octets("a"), 512, 0, &[0, 3, 0, 0]))
-                    .octets(),
-            );
+            seeds
+                .push(query.clone().edns(4096).ecs("203.0.113.0", 24).option(10, &[7; 8]).octets());
+            seeds
+                .push(query.further(opt_record(&name_octets("a"), 512, 0, &[0, 3, 0, 0])).octets());
         }
     }
     seeds
@@ -85,9 +71,7 @@ fn mutate(packet: &mut Vec<u8>, random: &mut Random) {
 /// The next bad packet: damaged or wholly random, with this id where it has room for one.
 fn bad_packet(id: u16, seeds: &[Vec<u8>], random: &mut Random) -> Vec<u8> {
     let mut packet = if random.below(5) == 0 {
-        (0..random.below(600))
-            .map(|_| random.next() as u8)
-            .collect()
+        (0..random.below(600)).map(|_| random.next() as u8).collect()
     } else {
         random.pick(seeds).clone()
     };
@@ -100,9 +84,7 @@ fn bad_packet(id: u16, seeds: &[Vec<u8>], random: &mut Random) -> Vec<u8> {
 
 fn next_reply(socket: &UdpSocket) -> Reply {
     let mut buffer = [0; 65_535];
-    let size = socket
-        .recv(&mut buffer)
-        .expect("the server answers good queries in time");
+    let size = socket.recv(&mut buffer).expect("the server answers good queries in time");
     let octets = &buffer[..size];
     assert!(size <= LIMIT, "{size} octets");
     Reply::parse(octets).unwrap_or_else(|error| panic!("{error}: {octets:02x?}"))
@@ -145,9 +127,7 @@ fn bad_packets_do_no_harm() {
                 assert_eq!(reply.data(rtype::AAAA), ["2001:db8::100"]);
                 break;
             }
-            let query = sent
-                .get(usize::from(reply.id))
-                .expect("the id of a packet that was sent");
+            let query = sent.get(usize::from(reply.id)).expect("the id of a packet that was sent");
             assert!(query.len() >= HEADER, "a reply to a scrap: {query:02x?}");
             assert_eq!(query[2] & 0x80, 0, "a reply to a response: {query:02x?}");
         }
@@ -164,9 +144,7 @@ fn idle_and_half_sent_connections_do_not_starve_others() {
     let half: Vec<_> = (1..30)
         .map(|size| {
             let mut stream = server.connect();
-            stream
-                .write_all(&framed(&query)[..size])
-                .expect("half a query sent");
+            stream.write_all(&framed(&query)[..size]).expect("half a query sent");
             stream
         })
         .collect();
@@ -189,9 +167,7 @@ fn garbage_over_tcp_does_no_harm() {
         }
         let mut stream = server.connect();
         stream.write_all(&octets).expect("octets sent");
-        stream
-            .shutdown(std::net::Shutdown::Write)
-            .expect("half a close");
+        stream.shutdown(std::net::Shutdown::Write).expect("half a close");
         // The server closes in its turn; a reset is as good as an end.
         let mut replies = Vec::new();
         let _end = stream.read_to_end(&mut replies);

@@ -23,9 +23,7 @@ pub(crate) fn database(networks: &[(&str, Value)]) -> Vec<u8> {
             if matches!(node, Node::Empty) {
                 *node = fork();
             }
-            let Node::Fork(children) = node else {
-                panic!("{network} lies in another network")
-            };
+            let Node::Fork(children) = node else { panic!("{network} lies in another network") };
             node = &mut children[usize::from(bits >> (127 - depth) & 1 == 1)];
         }
         *node = Node::Data(data.len());
@@ -43,11 +41,7 @@ pub(crate) fn database(networks: &[(&str, Value)]) -> Vec<u8> {
                 Place::Fork(index) => *index,
                 Place::Data(offset) => count + SEPARATOR + offset,
             };
-            octets.extend(
-                u32::try_from(value)
-                    .expect("a small database")
-                    .to_be_bytes(),
-            );
+            octets.extend(u32::try_from(value).expect("a small database").to_be_bytes());
         }
     }
     octets.extend([0; SEPARATOR]);
@@ -181,10 +175,8 @@ fn metadata(node_count: usize, octets: &mut Vec<u8>) {
 fn the_reader_library_finds_what_was_written() {
     use serde_json::json;
 
-    let networks = [
-        ("192.0.2.0/24", json!({"a": "b"})),
-        ("2001:db8::/33", json!({"c": [1.5, {"d": "e"}]})),
-    ];
+    let networks =
+        [("192.0.2.0/24", json!({"a": "b"})), ("2001:db8::/33", json!({"c": [1.5, {"d": "e"}]}))];
     let reader = maxminddb::Reader::from_source(database(&networks)).expect("a database");
     let find = |address: &str| {
         let address: IpAddr = address.parse().expect("an address");
@@ -192,10 +184,7 @@ fn the_reader_library_finds_what_was_written() {
         found.decode::<Value>().expect("a record")
     };
     assert_eq!(find("192.0.2.255"), Some(json!({"a": "b"})));
-    assert_eq!(
-        find("2001:db8:7fff::1"),
-        Some(json!({"c": [1.5, {"d": "e"}]}))
-    );
+    assert_eq!(find("2001:db8:7fff::1"), Some(json!({"c": [1.5, {"d": "e"}]})));
     for address in ["192.0.3.0", "192.0.1.255", "2001:db8:8000::", "::1"] {
         assert_eq!(find(address), None, "{address}");
     }

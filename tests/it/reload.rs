@@ -33,11 +33,7 @@ fn site() -> Site {
 
 fn www(server: &Server) -> Vec<String> {
     let reply = server.ask(&Query::new("www.example.test", rtype::A));
-    let mut addresses: Vec<String> = reply
-        .data(rtype::A)
-        .into_iter()
-        .map(str::to_owned)
-        .collect();
+    let mut addresses: Vec<String> = reply.data(rtype::A).into_iter().map(str::to_owned).collect();
     addresses.sort_unstable();
     addresses
 }
@@ -63,10 +59,7 @@ fn zones_come_and_go_with_a_reload() {
     let mut server = Server::start(&site);
     let other = Query::new("ns1.other.test", rtype::A);
     assert_eq!(server.ask(&other).rcode(), rcode::REFUSED);
-    site.write(
-        "zones/other.test.toml",
-        ZONE_HEAD.replace("example.test", "other.test"),
-    );
+    site.write("zones/other.test.toml", ZONE_HEAD.replace("example.test", "other.test"));
     server.reload("reloaded");
     assert_eq!(server.ask(&other).data(rtype::A), ["192.0.2.53"]);
     std::fs::remove_file(site.path().join(ZONE)).expect("a file");
@@ -93,10 +86,7 @@ region_pools = { here = ["near"] }
     let mut server = Server::start(&site);
     let ask = |server: &Server| server.addresses("www.example.test", rtype::A, ("10.1.0.0", 16));
     assert_eq!(ask(&server), ["192.0.2.2"]);
-    site.write(
-        "geo/subnets.toml",
-        "[subnets.\"10.0.0.0/8\"]\nregion = \"here\"\n",
-    );
+    site.write("geo/subnets.toml", "[subnets.\"10.0.0.0/8\"]\nregion = \"here\"\n");
     server.reload("reloaded");
     assert_eq!(ask(&server), ["192.0.2.1"]);
 }
@@ -106,23 +96,13 @@ region_pools = { here = ["near"] }
 fn a_bad_change_is_refused_with_the_reason() {
     let site = site();
     let mut server = Server::start(&site);
-    site.write(
-        ZONE,
-        zone(NEW).replace("name = \"p1\"", "weight = 7, name = \"p1\""),
-    );
-    site.write(
-        "zones/other.test.toml",
-        ZONE_HEAD.replace("example.test", "other.test"),
-    );
+    site.write(ZONE, zone(NEW).replace("name = \"p1\"", "weight = 7, name = \"p1\""));
+    site.write("zones/other.test.toml", ZONE_HEAD.replace("example.test", "other.test"));
     let line = server.reload("reload refused").to_string();
     assert!(line.contains("weight"), "the reason is given: {line}");
     assert_eq!(www(&server), OLD);
     let other = server.ask(&Query::new("ns1.other.test", rtype::A));
-    assert_eq!(
-        other.rcode(),
-        rcode::REFUSED,
-        "the good file is not applied alone"
-    );
+    assert_eq!(other.rcode(), rcode::REFUSED, "the good file is not applied alone");
     site.write(ZONE, zone(NEW));
     server.reload("reloaded");
     assert_eq!(www(&server), NEW, "a later good reload is applied");
@@ -177,10 +157,7 @@ fn sigterm_ends_the_server_with_exit_code_0() {
 fn complaints(run: &Run) -> Vec<&str> {
     let is_log =
         |line: &str| serde_json::from_str::<Value>(line).is_ok_and(|line| line["level"] != "ERROR");
-    run.stderr
-        .lines()
-        .filter(|line| !is_log(line) && !line.trim().starts_with("help:"))
-        .collect()
+    run.stderr.lines().filter(|line| !is_log(line) && !line.trim().starts_with("help:")).collect()
 }
 
 // operations.md: "A port in use, ... an empty zones folder: one clear line, exit 1."

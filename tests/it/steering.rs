@@ -55,10 +55,7 @@ fn site(load_balancer: &str) -> Site {
 /// A site with these pools and load balancers, and the geography of this file.
 fn site_with(body: &str) -> Site {
     let site = Site::with_zone(body);
-    site.write(
-        "meridian.toml",
-        format!("{SERVER}identity = {{ pop = \"ams\" }}\n"),
-    );
+    site.write("meridian.toml", format!("{SERVER}identity = {{ pop = \"ams\" }}\n"));
     site.write("geo/regions.toml", REGIONS);
     site.write("geo/subnets.toml", SUBNETS);
     let us =
@@ -96,16 +93,8 @@ fn failover_takes_the_first_available_pool() {
     assert_eq!(candidates(&site, WEU, &[]), "b a c");
     assert_pool(&explain(&site, WEU, &[]), "b", false);
     assert_pool(&explain(&site, WEU, &["--down", "b"]), "a", false);
-    assert_pool(
-        &explain(&site, WEU, &["--down", "b1", "--down", "a/a1"]),
-        "c",
-        false,
-    );
-    assert_pool(
-        &explain(&site, WEU, &["--down=a", "--down=b", "--down=c"]),
-        "c",
-        true,
-    );
+    assert_pool(&explain(&site, WEU, &["--down", "b1", "--down", "a/a1"]), "c", false);
+    assert_pool(&explain(&site, WEU, &["--down=a", "--down=b", "--down=c"]), "c", true);
 }
 
 // The most specific match: pop, subdivision, country, region, pools.
@@ -141,11 +130,9 @@ fn the_region_of_a_client_follows_from_its_country() {
     let site = site(
         "steering = \"geo\"\npools = [\"e\"]\nregion_pools = { wnam = [\"a\"], nam = [\"b\"], weu = [\"c\"] }",
     );
-    for (client, region, expected) in [
-        (CALIFORNIA, "wnam", "a"),
-        (NEW_YORK, "nam", "b"),
-        (NETHERLANDS, "weu", "c"),
-    ] {
+    for (client, region, expected) in
+        [(CALIFORNIA, "wnam", "a"), (NEW_YORK, "nam", "b"), (NETHERLANDS, "weu", "c")]
+    {
         let found = explain(&site, client, &[]);
         assert_eq!(found["location"]["region"], region, "{found:#}");
         assert_eq!(found["pool"], expected, "{found:#}");
@@ -177,14 +164,7 @@ region_pools = { nam = ["a"] }
         ("198.51.100.5/32", country("FR")),
     ]);
     site.write("geo/city.mmdb", database);
-    let regions = [
-        &["nam"][..],
-        &["nam"],
-        &["nam"],
-        &["wnam", "enam"],
-        &["weu"],
-        &["weu"],
-    ];
+    let regions = [&["nam"][..], &["nam"], &["nam"], &["wnam", "enam"], &["weu"], &["weu"]];
     for (host, expected) in regions.iter().enumerate() {
         let found = explain(&site, &format!("198.51.100.{host}"), &[]);
         let region = found["location"]["region"].as_str().expect("a region");
@@ -252,11 +232,7 @@ fn failure_does_not_widen_the_candidates() {
 fn rtt_order(load_balancer: &str, rtt: &[&str]) -> String {
     let site = site(&format!("steering = \"rtt\"\n{load_balancer}"));
     let options: Vec<String> = rtt.iter().map(|pair| format!("--rtt={pair}")).collect();
-    candidates(
-        &site,
-        WEU,
-        &options.iter().map(String::as_str).collect::<Vec<_>>(),
-    )
+    candidates(&site, WEU, &options.iter().map(String::as_str).collect::<Vec<_>>())
 }
 
 // "of all pools within rtt_tolerance of the lowest, the first in configured order comes next;
@@ -309,21 +285,10 @@ c = 50
 "#;
     site.write("geo/rtt.toml", table);
     assert_eq!(candidates(&site, WEU, &[]), "c b a");
-    assert_eq!(
-        candidates(&site, EUROPE_WEST4, &[]),
-        "c b a",
-        "by the ancestor"
-    );
+    assert_eq!(candidates(&site, EUROPE_WEST4, &[]), "c b a", "by the ancestor");
     assert_eq!(candidates(&site, NOWHERE, &[]), "b c a", "by the pop");
-    site.write(
-        "geo/rtt.toml",
-        format!("{table}[rtt.europe-west4]\na = 1\nb = 50\nc = 99\n"),
-    );
-    assert_eq!(
-        candidates(&site, EUROPE_WEST4, &[]),
-        "a b c",
-        "by the region itself"
-    );
+    site.write("geo/rtt.toml", format!("{table}[rtt.europe-west4]\na = 1\nb = 50\nc = 99\n"));
+    assert_eq!(candidates(&site, EUROPE_WEST4, &[]), "a b c", "by the region itself");
 }
 
 // ---------------------------------------------------------------------------------- Availability
@@ -351,11 +316,7 @@ pools = ["p", "q"]
     assert_pool(&found, "p", false);
     assert_eq!(found["choice"]["share"], json!({"p1": 1.0}), "{found:#}");
     assert_pool(&explain(&site, WEU, &["--down", "p2"]), "p", false);
-    assert_pool(
-        &explain(&site, WEU, &["--down", "p2", "--down", "p4"]),
-        "q",
-        false,
-    );
+    assert_pool(&explain(&site, WEU, &["--down", "p2", "--down", "p4"]), "q", false);
     // Healthy, but all that is healthy has weight 0.
     assert_pool(&explain(&site, WEU, &["--down", "p1"]), "q", false);
     assert_pool(&explain(&site, WEU, &["--down", "p3"]), "p", false);
@@ -372,26 +333,16 @@ fn a_disabled_pool_is_never_answered() {
         )
     };
     assert_pool(&explain(&site_with(&pools(true)), WEU, &[]), "q", false);
-    assert_eq!(
-        explain(&site_with(&pools(false)), WEU, &[])["answer"]["rcode"],
-        "SERVFAIL"
-    );
+    assert_eq!(explain(&site_with(&pools(false)), WEU, &[])["answer"]["rcode"], "SERVFAIL");
     let down = explain(&site_with(&pools(true)), WEU, &["--down", "q"]);
-    assert_eq!(
-        down["answer"]["rcode"], "SERVFAIL",
-        "the fallback pool is disabled"
-    );
+    assert_eq!(down["answer"]["rcode"], "SERVFAIL", "the fallback pool is disabled");
 }
 
 // "the pool named by fallback_pool, by default the last of pools"; it may stand outside of pools.
 #[test]
 fn the_fallback_pool_is_answered_whatever_its_health() {
     let default = site("pools = [\"a\", \"b\"]");
-    assert_pool(
-        &explain(&default, WEU, &["--down=a", "--down=b"]),
-        "b",
-        true,
-    );
+    assert_pool(&explain(&default, WEU, &["--down=a", "--down=b"]), "b", true);
     let named = site("pools = [\"a\", \"b\"]\nfallback_pool = \"a\"");
     assert_pool(&explain(&named, WEU, &["--down=a", "--down=b"]), "a", true);
     let outside = site("pools = [\"a\", \"b\"]\nfallback_pool = \"e\"");
@@ -457,10 +408,7 @@ pools = ["p"]
         assert_eq!(answer["rcode"], "SERVFAIL", "{found:#}");
         assert_eq!(answer["ede"]["code"], 0, "{found:#}");
         let text = answer["ede"]["text"].as_str().expect("a text");
-        assert!(
-            text.contains("www.example.test"),
-            "the load balancer is named: {text}"
-        );
+        assert!(text.contains("www.example.test"), "the load balancer is named: {text}");
     }
 }
 
@@ -488,10 +436,7 @@ data = ["still here"]
             assert!(reply.answer.is_empty() && reply.authority.is_empty());
         }
         assert!(server.ask(&query).opt.is_none());
-        let (code, text) = server
-            .ask(&query.edns(1232))
-            .ede()
-            .expect("an extended error");
+        let (code, text) = server.ask(&query.edns(1232)).ede().expect("an extended error");
         assert_eq!(code, 0);
         assert!(text.contains("www.example.test"), "{text}");
     }
@@ -513,24 +458,12 @@ fn forced_states_apply_with_and_without_a_monitor() {
     for monitor in ["", "monitor = \"m\""] {
         let site = site_with(&body(monitor));
         let found = explain(&site, WEU, &["--down", "p1"]);
-        assert_eq!(
-            found["choice"]["share"],
-            json!({"p2": 1.0}),
-            "{monitor}: {found:#}"
-        );
+        assert_eq!(found["choice"]["share"], json!({"p2": 1.0}), "{monitor}: {found:#}");
         let found = explain(&site, WEU, &["--down", "p/p2"]);
-        assert_eq!(
-            found["choice"]["share"],
-            json!({"p1": 1.0}),
-            "{monitor}: {found:#}"
-        );
+        assert_eq!(found["choice"]["share"], json!({"p1": 1.0}), "{monitor}: {found:#}");
         let found = explain(&site, WEU, &["--up", "p1", "--up", "p2"]);
         assert_pool(&found, "p", false);
-        assert_eq!(
-            found["choice"]["share"],
-            json!({"p1": 0.5, "p2": 0.5}),
-            "{monitor}"
-        );
+        assert_eq!(found["choice"]["share"], json!({"p1": 0.5, "p2": 0.5}), "{monitor}");
     }
 }
 
@@ -568,15 +501,9 @@ fn assert_shares(what: &str, answers: &[String], shares: &[(&str, f64)]) {
         for (address, share) in shares {
             let count = f64::from(counts.remove(address).unwrap_or_default());
             let off = (count / WINDOW as f64 - share).abs();
-            assert!(
-                off <= 0.01 + 1e-9,
-                "{what}, from answer {start}: {address} {count}, {share}"
-            );
+            assert!(off <= 0.01 + 1e-9, "{what}, from answer {start}: {address} {count}, {share}");
         }
-        assert!(
-            counts.is_empty(),
-            "{what}: answers from elsewhere: {counts:?}"
-        );
+        assert!(counts.is_empty(), "{what}: answers from elsewhere: {counts:?}");
     }
 }
 
@@ -597,15 +524,11 @@ pools = ["p"]
 "#,
     ));
     let query = Query::new("www.example.test", rtype::A);
-    let answers: Vec<String> = (0..1500)
-        .map(|_| server.ask(&query).data(rtype::A).concat())
-        .collect();
+    let answers: Vec<String> =
+        (0..1500).map(|_| server.ask(&query).data(rtype::A).concat()).collect();
     let shares = [("192.0.2.1", 0.4), ("192.0.2.2", 0.3), ("192.0.2.3", 0.3)];
     assert_shares("one set", &answers, &shares);
-    assert!(
-        !answers.contains(&"192.0.2.4".into()),
-        "weight 0 takes no traffic"
-    );
+    assert!(!answers.contains(&"192.0.2.4".into()), "weight 0 takes no traffic");
 }
 
 // "... also when clients of several zones, or A and AAAA, alternate in any pattern".
@@ -616,37 +539,22 @@ fn shares_hold_when_zones_and_families_alternate() {
     let server = Server::start(&site);
     let a = [0.5, 0.3, 0.2];
     let b = [0.05 / 1.05, 1.0 / 1.05];
-    let all: Vec<f64> = [0.5, 0.3, 0.2, 0.05, 1.0]
-        .iter()
-        .map(|weight| weight / 2.05)
-        .collect();
-    let sets = [
-        ("10.8.1.0", 1, &a[..]),
-        ("10.9.1.0", 4, &b[..]),
-        ("10.7.1.0", 1, &all[..]),
-    ];
+    let all: Vec<f64> = [0.5, 0.3, 0.2, 0.05, 1.0].iter().map(|weight| weight / 2.05).collect();
+    let sets = [("10.8.1.0", 1, &a[..]), ("10.9.1.0", 4, &b[..]), ("10.7.1.0", 1, &all[..])];
     let mut answers: BTreeMap<(&str, u16), Vec<String>> = BTreeMap::new();
     let mut random = Random(0xfeed);
     while answers.len() < 6 || answers.values().any(|seen| seen.len() < WINDOW + 100) {
         let (client, ..) = random.pick(&sets);
         let qtype = *random.pick(&[rtype::A, rtype::AAAA]);
         let found = server.addresses("www.example.test", qtype, (client, 24));
-        answers
-            .entry((client, qtype))
-            .or_default()
-            .push(found.concat());
+        answers.entry((client, qtype)).or_default().push(found.concat());
     }
     for (client, first, shares) in sets {
         for (qtype, prefix) in [(rtype::A, "192.0.2."), (rtype::AAAA, "2001:db8::")] {
-            let names: Vec<String> = (first..)
-                .take(shares.len())
-                .map(|number| format!("{prefix}{number}"))
-                .collect();
-            let shares: Vec<(&str, f64)> = names
-                .iter()
-                .map(String::as_str)
-                .zip(shares.iter().copied())
-                .collect();
+            let names: Vec<String> =
+                (first..).take(shares.len()).map(|number| format!("{prefix}{number}")).collect();
+            let shares: Vec<(&str, f64)> =
+                names.iter().map(String::as_str).zip(shares.iter().copied()).collect();
             let what = format!("client {client}, type {qtype}");
             assert_shares(&what, &answers[&(client, qtype)], &shares);
         }
@@ -669,17 +577,12 @@ pools = ["p"]
 "#,
     ));
     let query = Query::new("www.example.test", rtype::A);
-    let answers: Vec<String> = (0..30)
-        .map(|_| server.ask(&query).data(rtype::A).concat())
-        .collect();
+    let answers: Vec<String> =
+        (0..30).map(|_| server.ask(&query).data(rtype::A).concat()).collect();
     for round in answers.windows(3) {
         let mut round = round.to_vec();
         round.sort_unstable();
-        assert_eq!(
-            round,
-            ["192.0.2.1", "192.0.2.2", "192.0.2.3"],
-            "{answers:?}"
-        );
+        assert_eq!(round, ["192.0.2.1", "192.0.2.2", "192.0.2.3"], "{answers:?}");
     }
 }
 
@@ -712,22 +615,13 @@ answers = {answers}
             let reply = server.ask(&query);
             let addresses = reply.data(rtype::A);
             let mut chosen: Vec<String> = addresses.iter().map(|a| origin(a)).collect();
-            let both = chosen
-                .iter()
-                .filter(|address| *address == "192.0.2.2")
-                .count();
-            assert!(
-                both == 0 || both == 2,
-                "all addresses of an origin or none: {addresses:?}"
-            );
+            let both = chosen.iter().filter(|address| *address == "192.0.2.2").count();
+            assert!(both == 0 || both == 2, "all addresses of an origin or none: {addresses:?}");
             first.push(chosen[0].clone());
             chosen.sort_unstable();
             chosen.dedup();
             assert_eq!(chosen.len(), origins, "answers = {answers}: {addresses:?}");
-            assert!(
-                !chosen.contains(&"192.0.2.4".into()),
-                "weight 0: {addresses:?}"
-            );
+            assert!(!chosen.contains(&"192.0.2.4".into()), "weight 0: {addresses:?}");
         }
         if origins == 2 {
             // "This holds for the first origin of answers without sessions."
@@ -737,11 +631,7 @@ answers = {answers}
         first.dedup();
         assert!(first.len() > 1, "answers = {answers} rotates");
         let reply = server.ask(&Query::new("www.example.test", rtype::AAAA));
-        assert_eq!(
-            reply.data(rtype::AAAA).len(),
-            origins,
-            "answers = {answers}, AAAA"
-        );
+        assert_eq!(reply.data(rtype::AAAA).len(), origins, "answers = {answers}, AAAA");
     }
 }
 
@@ -769,10 +659,7 @@ origins = [{ name = "q1", address = ["192.0.2.2", "2001:db8::2"] }]
         assert_eq!(reply.rcode(), rcode::NOERROR);
         assert!(reply.has(bit::AA) && reply.answer.is_empty());
         assert_eq!(reply.authority.len(), 1);
-        assert_eq!(
-            (reply.authority[0].rtype, reply.authority[0].ttl),
-            (rtype::SOA, negative_ttl)
-        );
+        assert_eq!((reply.authority[0].rtype, reply.authority[0].ttl), (rtype::SOA, negative_ttl));
         assert_eq!(reply.scope(), 0);
     }
 }
@@ -783,10 +670,7 @@ fn steered_answers_have_the_load_balancers_ttl() {
     let found = explain(&site("pools = [\"a\"]"), WEU, &[]);
     let record = &found["answer"]["records"][0];
     assert_eq!(record["name"], "www.example.test.", "{found:#}");
-    assert_eq!(
-        (&record["type"], &record["data"]),
-        (&json!("A"), &json!("192.0.2.1"))
-    );
+    assert_eq!((&record["type"], &record["data"]), (&json!("A"), &json!("192.0.2.1")));
     assert_eq!(record["ttl"], 30, "{found:#}");
     let found = explain(&site("pools = [\"a\"]\nttl = 7"), WEU, &[]);
     assert_eq!(found["answer"]["records"][0]["ttl"], 7, "{found:#}");
@@ -840,20 +724,11 @@ fn explain_exit_codes() {
     );
     let code = |arguments: &[&str]| site.run(&[&["explain"], arguments].concat()).code;
     assert_eq!(code(&["www.example.test", "--client", WEU]), Some(0));
-    assert_eq!(
-        code(&["www.example.test.", "AAAA", "--client", "10.0.0.0/8"]),
-        Some(0)
-    );
+    assert_eq!(code(&["www.example.test.", "AAAA", "--client", "10.0.0.0/8"]), Some(0));
     assert_eq!(code(&["nope.example.test", "--client", WEU]), Some(0));
-    assert_eq!(
-        code(&["www.example.test", "--client", WEU, "--down", "p1"]),
-        Some(1)
-    );
+    assert_eq!(code(&["www.example.test", "--client", WEU, "--down", "p1"]), Some(1));
     assert_eq!(code(&["www.example.org", "--client", WEU]), Some(1));
     assert_eq!(code(&["www.example.test"]), Some(2));
     assert_eq!(code(&["www.example.test", "--client", "nobody"]), Some(2));
-    assert_eq!(
-        code(&["www.example.test", "--client", WEU, "--frobnicate"]),
-        Some(2)
-    );
+    assert_eq!(code(&["www.example.test", "--client", WEU, "--frobnicate"]), Some(2));
 }

@@ -179,12 +179,7 @@ impl Query {
     }
 
     fn opt(&mut self) -> &mut Edns {
-        self.edns.get_or_insert(Edns {
-            size: 1232,
-            version: 0,
-            flags: 0,
-            options: Vec::new(),
-        })
+        self.edns.get_or_insert(Edns { size: 1232, version: 0, flags: 0, options: Vec::new() })
     }
 }
 
@@ -309,10 +304,7 @@ pub(crate) struct ClientSubnet {
 impl Reply {
     /// Reads a whole message, or says what is wrong with it.
     pub(crate) fn parse(octets: &[u8]) -> Result<Self, String> {
-        let mut reader = Reader {
-            message: octets,
-            at: 0,
-        };
+        let mut reader = Reader { message: octets, at: 0 };
         let id = reader.u16()?;
         let flags = reader.u16()?;
         let counts = [reader.u16()?, reader.u16()?, reader.u16()?, reader.u16()?];
@@ -330,16 +322,7 @@ impl Reply {
             return Err(format!("{} octets left over", octets.len() - reader.at));
         }
         let octets = octets.to_vec();
-        Ok(Self {
-            octets,
-            id,
-            flags,
-            question,
-            answer,
-            authority,
-            additional,
-            opt,
-        })
+        Ok(Self { octets, id, flags, question, answer, authority, additional, opt })
     }
 
     /// The response code, with the upper bits of EDNS.
@@ -355,10 +338,7 @@ impl Reply {
     /// The data of an EDNS option.
     pub(crate) fn option(&self, code: u16) -> Option<&[u8]> {
         let options = &self.opt.as_ref()?.options;
-        options
-            .iter()
-            .find(|(found, _)| *found == code)
-            .map(|(_, data)| data.as_slice())
+        options.iter().find(|(found, _)| *found == code).map(|(_, data)| data.as_slice())
     }
 
     /// The client subnet option.
@@ -374,9 +354,7 @@ impl Reply {
 
     /// The scope of the client subnet option, which must be there.
     pub(crate) fn scope(&self) -> u8 {
-        self.ecs()
-            .expect("a client subnet option in the reply")
-            .scope_prefix
+        self.ecs().expect("a client subnet option in the reply").scope_prefix
     }
 
     /// The extended DNS error: code and text.
@@ -388,11 +366,7 @@ impl Reply {
 
     /// The data of the answer's records of one type, in their order.
     pub(crate) fn data(&self, rtype: u16) -> Vec<&str> {
-        self.answer
-            .iter()
-            .filter(|r| r.rtype == rtype)
-            .map(|r| r.data.as_str())
-            .collect()
+        self.answer.iter().filter(|r| r.rtype == rtype).map(|r| r.data.as_str()).collect()
     }
 }
 
@@ -405,13 +379,7 @@ pub(crate) fn lines(section: &[Record]) -> Vec<String> {
 
 impl Record {
     fn line(&self) -> String {
-        format!(
-            "{} {} {} {}",
-            self.owner,
-            self.ttl,
-            type_text(self.rtype),
-            self.data
-        )
+        format!("{} {} {} {}", self.owner, self.ttl, type_text(self.rtype), self.data)
     }
 }
 
@@ -449,18 +417,8 @@ impl<'a> Reader<'a> {
                 if class != CLASS_IN {
                     return Err(format!("class {class} at {owner}"));
                 }
-                let data = Self {
-                    message: self.message,
-                    at: start,
-                }
-                .data(number, self.at)?;
-                records.push(Record {
-                    owner,
-                    rtype: number,
-                    ttl,
-                    data,
-                    rdata,
-                });
+                let data = Self { message: self.message, at: start }.data(number, self.at)?;
+                records.push(Record { owner, rtype: number, ttl, data, rdata });
             } else if opt.is_some() || owner != "." {
                 return Err("a second OPT, or one that is not at the root".into());
             } else {
@@ -498,11 +456,7 @@ impl<'a> Reader<'a> {
                 }
                 strings.join(" ")
             }
-            _ => self
-                .take(end - self.at)?
-                .iter()
-                .map(|octet| format!("{octet:02x}"))
-                .collect(),
+            _ => self.take(end - self.at)?.iter().map(|octet| format!("{octet:02x}")).collect(),
         };
         if self.at == end {
             Ok(text)
@@ -523,10 +477,7 @@ impl<'a> Reader<'a> {
                 0 => break,
                 1..=63 => {
                     let end = at + 1 + usize::from(octet);
-                    let label = self
-                        .message
-                        .get(at + 1..end)
-                        .ok_or("a label runs over the end")?;
+                    let label = self.message.get(at + 1..end).ok_or("a label runs over the end")?;
                     label_text(label, &mut text);
                     size += 1 + label.len();
                     at = end;
@@ -554,19 +505,13 @@ impl<'a> Reader<'a> {
     }
 
     fn take(&mut self, size: usize) -> Result<&'a [u8], String> {
-        let octets = self
-            .message
-            .get(self.at..self.at + size)
-            .ok_or("the message is cut short")?;
+        let octets = self.message.get(self.at..self.at + size).ok_or("the message is cut short")?;
         self.at += size;
         Ok(octets)
     }
 
     fn array<const N: usize>(&mut self) -> Result<[u8; N], String> {
-        Ok(self
-            .take(N)?
-            .try_into()
-            .expect("take gives what it is asked for"))
+        Ok(self.take(N)?.try_into().expect("take gives what it is asked for"))
     }
 
     fn u16(&mut self) -> Result<u16, String> {
@@ -590,10 +535,7 @@ fn label_text(label: &[u8], text: &mut String) {
 }
 
 fn options(rdata: &[u8]) -> Result<Vec<(u16, Vec<u8>)>, String> {
-    let mut reader = Reader {
-        message: rdata,
-        at: 0,
-    };
+    let mut reader = Reader { message: rdata, at: 0 };
     let mut options = Vec::new();
     while reader.at < rdata.len() {
         let code = reader.u16()?;
@@ -609,11 +551,7 @@ fn the_dns_library_agrees_with_builder_and_parser() {
     use hickory_proto::op::Message;
 
     let query = Query::new(r"a\046b.Example.test", rtype::TXT).flags(bit::RD);
-    let query = query
-        .edns(4096)
-        .edns_flags(0x8000)
-        .ecs("203.0.113.77", 25)
-        .option(100, b"abc");
+    let query = query.edns(4096).edns_flags(0x8000).ecs("203.0.113.77", 25).option(100, b"abc");
     let decoded = Message::from_vec(&query.octets()).expect("a message");
     let encoded = decoded.to_vec().expect("octets");
     let read = Reply::parse(&encoded).expect("a message");
@@ -622,10 +560,7 @@ fn the_dns_library_agrees_with_builder_and_parser() {
     let opt = read.opt.as_ref().expect("an OPT");
     assert_eq!((opt.version, opt.flags), (0, 0x8000));
     let ecs = read.ecs().expect("a client subnet");
-    assert_eq!(
-        (ecs.family, ecs.source_prefix, ecs.scope_prefix),
-        (1, 25, 0)
-    );
+    assert_eq!((ecs.family, ecs.source_prefix, ecs.scope_prefix), (1, 25, 0));
     assert_eq!(ecs.address, [203, 0, 113, 0]);
     assert_eq!(read.option(100), Some(&b"abc"[..]));
 }

@@ -69,10 +69,7 @@ fn explain(site: &Site, qtype: &str, client: &str, down: &[String]) -> Value {
 }
 
 fn down(origins: &[&str]) -> Vec<String> {
-    origins
-        .iter()
-        .map(|origin| format!("--down={origin}"))
-        .collect()
+    origins.iter().map(|origin| format!("--down={origin}")).collect()
 }
 
 /// The modified eligible backends, sorted and joined by spaces.
@@ -119,11 +116,7 @@ fn only_clients_of_the_region_and_a_zone_of_the_pool_match() {
             assert_eq!(modified(&found), expected, "{mode} for {client}: {found:#}");
             let matched = expected.len() < 10;
             assert_eq!(found["zonal"]["match"], matched, "{mode} for {client}");
-            assert_eq!(
-                strings(&found["zonal"]["matched"]).is_empty(),
-                !matched,
-                "{client}"
-            );
+            assert_eq!(strings(&found["zonal"]["matched"]).is_empty(), !matched, "{client}");
         }
     }
 }
@@ -155,11 +148,7 @@ fn pools_of_another_region_or_of_none_never_match() {
 fn ratios_count_origins_and_shares_weigh_them() {
     let site = pool(&affinity(SPILL_HALF), TWO_ZONES);
     let found = explain(&site, "A", ZONE_A, &[]);
-    assert_eq!(
-        found["choice"]["share"],
-        json!({"a1": 0.9, "a2": 0.1}),
-        "{found:#}"
-    );
+    assert_eq!(found["choice"]["share"], json!({"a1": 0.9, "a2": 0.1}), "{found:#}");
     // One of two is half, however little it weighs.
     let found = explain(&site, "A", ZONE_A, &down(&["a1"]));
     assert_eq!(found["zonal"]["ratio"], "1/2", "{found:#}");
@@ -185,17 +174,11 @@ fn draining_an_origin_does_not_spill() {
 #[test]
 fn in_last_resort_the_client_stays_in_its_zone() {
     let all = down(&["a1", "a2", "b1", "b2"]);
-    for (mode, ratio) in [
-        (STAY, None),
-        (SPILL, Some("2/2")),
-        (SPILL_HALF, Some("2/2")),
-        (SPILL_ANY, Some("2/2")),
-    ] {
+    for (mode, ratio) in
+        [(STAY, None), (SPILL, Some("2/2")), (SPILL_HALF, Some("2/2")), (SPILL_ANY, Some("2/2"))]
+    {
         let found = explain(&pool(&affinity(mode), TWO_ZONES), "A", ZONE_A, &all);
-        assert_eq!(
-            found["failover"]["from"], "last_resort",
-            "{mode}: {found:#}"
-        );
+        assert_eq!(found["failover"]["from"], "last_resort", "{mode}: {found:#}");
         assert_eq!(modified(&found), "a1 a2", "{mode}: {found:#}");
         assert_eq!(found["zonal"]["ratio"], json!(ratio), "{mode}: {found:#}");
         assert_eq!(found["fallback"], true, "{mode}: {found:#}");
@@ -216,25 +199,15 @@ const V4_ZONE: &str = r#"
 // there is none, NODATA."
 #[test]
 fn a_family_that_the_zone_lacks_spills_or_is_nodata() {
-    for (mode, aaaa) in [
-        (STAY, vec![]),
-        (SPILL, vec!["2001:db8::3"]),
-        (SPILL_ANY, vec!["2001:db8::3"]),
-    ] {
+    for (mode, aaaa) in
+        [(STAY, vec![]), (SPILL, vec!["2001:db8::3"]), (SPILL_ANY, vec!["2001:db8::3"])]
+    {
         let site = pool(&affinity(mode), V4_ZONE);
         let found = explain(&site, "AAAA", ZONE_A, &[]);
-        assert_eq!(
-            modified(&found),
-            "a1",
-            "{mode}: the set is that of A queries"
-        );
+        assert_eq!(modified(&found), "a1", "{mode}: the set is that of A queries");
         let server = Server::start(&site);
         let client = ("10.1.0.0", 16);
-        assert_eq!(
-            server.addresses("www.example.test", rtype::A, client),
-            ["192.0.2.1"],
-            "{mode}"
-        );
+        assert_eq!(server.addresses("www.example.test", rtype::A, client), ["192.0.2.1"], "{mode}");
         let reply = server.ask(&Query::new("www.example.test", rtype::AAAA).ecs("10.1.0.0", 16));
         assert_eq!(reply.rcode(), rcode::NOERROR, "{mode}");
         assert_eq!(reply.data(rtype::AAAA), aaaa, "{mode}");
@@ -251,27 +224,17 @@ fn a_family_that_the_zone_lacks_spills_or_is_nodata() {
 fn unhealthy_origins_that_are_answered_give_their_addresses() {
     let addresses = |found: &Value| -> Vec<String> {
         let records = found["answer"]["records"].as_array().expect("records");
-        let data = records
-            .iter()
-            .map(|record| record["data"].as_str().expect("data").to_owned());
+        let data = records.iter().map(|record| record["data"].as_str().expect("data").to_owned());
         let mut data: Vec<String> = data.collect();
         data.sort_unstable();
         data
     };
     let stay = pool(&affinity(STAY), TWO_ZONES);
     let found = explain(&stay, "AAAA", ZONE_A, &down(&["a1", "a2"]));
-    assert_eq!(
-        addresses(&found),
-        ["2001:db8::1", "2001:db8::2"],
-        "{found:#}"
-    );
+    assert_eq!(addresses(&found), ["2001:db8::1", "2001:db8::2"], "{found:#}");
     let spill = pool(&affinity(SPILL), TWO_ZONES);
     let found = explain(&spill, "AAAA", ZONE_B, &down(&["a1", "a2", "b1", "b2"]));
-    assert_eq!(
-        addresses(&found),
-        ["2001:db8::3", "2001:db8::4"],
-        "{found:#}"
-    );
+    assert_eq!(addresses(&found), ["2001:db8::3", "2001:db8::4"], "{found:#}");
 }
 
 // ---------------------------------------------------------------------------------- Wire
@@ -323,10 +286,7 @@ struct Policy {
 /// What the text says, line by line, for a client in zone a.
 fn model(origins: &[Origin], policy: &Policy) -> (&'static str, Vec<String>, Vec<String>) {
     let configured = |primary: bool| -> Vec<&Origin> {
-        origins
-            .iter()
-            .filter(|o| o.configured && o.primary == primary)
-            .collect()
+        origins.iter().filter(|o| o.configured && o.primary == primary).collect()
     };
     let healthy = |set: &[&Origin]| set.iter().filter(|o| o.healthy).count();
     let (primaries, failovers) = (configured(true), configured(false));
@@ -344,11 +304,7 @@ fn model(origins: &[Origin], policy: &Policy) -> (&'static str, Vec<String>, Vec
         ("last_resort", primaries, true)
     };
     let names = |set: &[&Origin]| set.iter().map(|o| o.name.clone()).collect::<Vec<_>>();
-    let eligible: Vec<&Origin> = role
-        .iter()
-        .copied()
-        .filter(|o| o.healthy || any_health)
-        .collect();
+    let eligible: Vec<&Origin> = role.iter().copied().filter(|o| o.healthy || any_health).collect();
     let zone: Vec<&Origin> = role.iter().copied().filter(|o| o.zone == 'a').collect();
     let both: Vec<&Origin> = eligible.iter().copied().filter(|o| o.zone == 'a').collect();
     let modified = if eligible.is_empty() || zone.is_empty() {
@@ -379,13 +335,7 @@ fn random_pools_agree_with_a_model_of_the_text() {
             })
             .collect();
         for (number, origin) in (1..).zip(&origins) {
-            let Origin {
-                name,
-                zone,
-                primary,
-                configured,
-                ..
-            } = origin;
+            let Origin { name, zone, primary, configured, .. } = origin;
             let role = if *primary { "primary" } else { "failover" };
             let weight = if *configured { "0.5" } else { "0" };
             text += &format!(
@@ -411,24 +361,13 @@ fn random_pools_agree_with_a_model_of_the_text() {
             decimal(policy.failover),
             policy.drop,
         );
-        let unhealthy: Vec<&str> = origins
-            .iter()
-            .filter(|o| !o.healthy)
-            .map(|o| o.name.as_str())
-            .collect();
+        let unhealthy: Vec<&str> =
+            origins.iter().filter(|o| !o.healthy).map(|o| o.name.as_str()).collect();
         let found = explain(&pool(&head, &text), "A", ZONE_A, &down(&unhealthy));
         let (from, original, modified) = model(&origins, &policy);
         let context = format!("round {round}: {head}\n{text}down: {unhealthy:?}\n{found:#}");
         assert_eq!(found["failover"]["from"], from, "{context}");
-        assert_eq!(
-            strings(&found["failover"]["original_eligible"]),
-            original,
-            "{context}"
-        );
-        assert_eq!(
-            strings(&found["zonal"]["modified_eligible"]),
-            modified,
-            "{context}"
-        );
+        assert_eq!(strings(&found["failover"]["original_eligible"]), original, "{context}");
+        assert_eq!(strings(&found["zonal"]["modified_eligible"]), modified, "{context}");
     }
 }
