@@ -77,6 +77,11 @@ pub struct Question<'m> {
 }
 
 impl<'m> Question<'m> {
+    /// How many octets the question has in a message.
+    pub fn length(&self) -> usize {
+        self.name.len() + 4
+    }
+
     /// The question for a name and type in class IN.
     pub fn of(name: &'m Name, record_type: RecordType) -> Self {
         let mut key: ArrayVec<u8, MAX_NAME> = ArrayVec::new();

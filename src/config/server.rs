@@ -16,6 +16,27 @@ pub const DEFAULT_RTT_MAX_AGE: Duration = Duration::from_secs(600);
 /// The most worker threads that can be asked for.
 pub const MAX_WORKERS: u64 = 1024;
 
+/// How UDP is served: the table `[udp]`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct UdpSettings {
+    /// Threads, and sockets, for each address; 0 for one per core.
+    pub workers: usize,
+    /// The most queries that a worker takes at once.
+    pub batch: usize,
+    /// The receive buffer of each socket in octets: what a burst may pile up in.
+    pub receive_buffer: usize,
+    /// The send buffer of each socket in octets.
+    pub send_buffer: usize,
+    /// Whether each worker stays on a core of its own.
+    pub pin: bool,
+}
+
+impl Default for UdpSettings {
+    fn default() -> Self {
+        Self { workers: 0, batch: 32, receive_buffer: 4 << 20, send_buffer: 4 << 20, pin: false }
+    }
+}
+
 /// The server's settings.
 #[derive(Clone, Debug)]
 pub struct Server {
@@ -31,6 +52,8 @@ pub struct Server {
     pub state: PathBuf,
     /// Threads that answer; 0 for one per core.
     pub workers: usize,
+    /// How UDP is served.
+    pub udp: UdpSettings,
     /// The point of presence of this node.
     pub pop: Option<String>,
     /// The name of the region of this node, and where it stands.
@@ -61,6 +84,7 @@ impl Default for Server {
             geo: PathBuf::from("geo"),
             state: PathBuf::from("state"),
             workers: 0,
+            udp: UdpSettings::default(),
             pop: None,
             region: None,
             startup_wait: DEFAULT_STARTUP_WAIT,
@@ -94,6 +118,10 @@ impl Server {
         if let Some(table) = root.optional("server").and_then(|value| value.table("a table")) {
             server.read(table, &folder);
         }
+        if let Some(table) = root.optional("udp").and_then(|value| value.table("a table")) {
+            server.udp = parse_udp(&table);
+        }
+        server.udp.workers = server.workers;
         root.finish();
         server
     }
@@ -162,6 +190,24 @@ impl Server {
         table.not_offered(&["watch", "reload_guard"]);
         table.finish();
     }
+}
+
+fn parse_udp(table: &Table<'_, '_>) -> UdpSettings {
+    let default = UdpSettings::default();
+    let number = |key, range, wanted: &str| {
+        let value = table.optional(key).and_then(|value| value.integer(range, wanted));
+        value.and_then(|number| usize::try_from(number).ok())
+    };
+    let buffer = |key| number(key, 4096..=1 << 30, "a number of octets");
+    let settings = UdpSettings {
+        workers: default.workers,
+        batch: number("batch", 1..=1024, "a number of queries").unwrap_or(default.batch),
+        receive_buffer: buffer("receive_buffer").unwrap_or(default.receive_buffer),
+        send_buffer: buffer("send_buffer").unwrap_or(default.send_buffer),
+        pin: table.optional("pin").and_then(|value| value.boolean()).unwrap_or(default.pin),
+    };
+    table.finish();
+    settings
 }
 
 fn listen_address(value: &Value<'_, '_>) -> Option<SocketAddr> {

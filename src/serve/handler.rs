@@ -19,7 +19,8 @@ use crate::answer::{Answer, ExtendedError};
 use crate::query::{self, Rcode, Request};
 use crate::respond::respond;
 use crate::serve::live::Live;
-use crate::wire::message::{Repeated, Reply, Transport, reply};
+use crate::wire::message::{Reply, reply};
+use crate::wire::{Repeated, Transport};
 
 /// Answers what hickory-server received.
 #[derive(Clone, Debug)]

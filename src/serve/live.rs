@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use arc_swap::ArcSwap;
+use arc_swap::{ArcSwap, Cache};
 
 use crate::respond::Responder;
 use crate::serve::sequences::SharedSequences;
@@ -56,8 +56,26 @@ impl Live {
         self.moment.load()
     }
 
+    /// A reader for one thread, which keeps the moment until there is a new one.
+    pub fn reader(&self) -> Reader {
+        Reader { cache: Cache::new(Arc::clone(&self.moment)) }
+    }
+
     /// Replaces the moment whole.
     pub fn swap(&self, moment: Moment) {
         self.moment.store(Arc::new(moment));
+    }
+}
+
+/// Reads the current moment at the cost of comparing a pointer.
+#[derive(Debug)]
+pub struct Reader {
+    cache: Cache<Arc<ArcSwap<Moment>>, Arc<Moment>>,
+}
+
+impl Reader {
+    /// The current moment.
+    pub fn load(&mut self) -> &Arc<Moment> {
+        self.cache.load()
     }
 }

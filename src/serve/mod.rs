@@ -2,12 +2,17 @@
 
 pub mod handler;
 pub mod live;
+pub mod mmsg;
 pub mod reload;
 pub mod sequences;
 pub mod sockets;
+pub mod udp;
 
 use std::io;
+use std::net::{SocketAddr, UdpSocket};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
 use std::time::Duration;
 
 use hickory_server::Server as HickoryServer;
@@ -15,11 +20,12 @@ use tokio::signal::unix::{SignalKind, signal};
 use tracing::{info, warn};
 
 use crate::config::files::Paths;
-use crate::config::server::Server;
+use crate::config::server::{Server, UdpSettings};
 use crate::serve::handler::Handler;
 use crate::serve::live::{Live, Moment};
 use crate::serve::reload::{Reloader, keep_serials};
 use crate::serve::sockets::{BindError, Bound, bind};
+use crate::serve::udp::WorkerSettings;
 use crate::state::State;
 
 /// How long a TCP connection may be idle (dns.md).
@@ -64,8 +70,13 @@ pub fn serve(paths: Paths, server: Server, mut state: State) -> Result<(), Serve
 /// Binds every address; of the default ones those that the machine has.
 fn bind_all(server: &Server) -> Result<Vec<Bound>, ServeError> {
     let mut sockets = Vec::new();
+    let workers = match server.udp.workers {
+        0 => cores(),
+        workers => workers,
+    };
+    let settings = UdpSettings { workers, ..server.udp };
     for &address in &server.listen {
-        match bind(address, server.freebind) {
+        match bind(address, server.freebind, &settings) {
             Ok(bound) => sockets.push(bound),
             Err(error) if server.listen_is_default && error.is_missing_address() => {
                 warn!(%address, "this machine does not have the address; it is not listened on");
@@ -74,6 +85,50 @@ fn bind_all(server: &Server) -> Result<Vec<Bound>, ServeError> {
         }
     }
     if sockets.is_empty() { Err(ServeError::NoAddress) } else { Ok(sockets) }
+}
+
+/// The cores that this process may run on.
+fn cores() -> usize {
+    std::thread::available_parallelism().map_or(1, std::num::NonZero::get)
+}
+
+/// The UDP workers, and the word that stops them.
+#[derive(Debug, Default)]
+struct Workers {
+    stop: Arc<AtomicBool>,
+    threads: Vec<JoinHandle<()>>,
+}
+
+impl Workers {
+    /// Starts a worker on each socket of an address.
+    fn start(
+        &mut self,
+        address: SocketAddr,
+        sockets: Vec<UdpSocket>,
+        settings: &UdpSettings,
+        live: &Live,
+    ) -> io::Result<()> {
+        for (number, socket) in sockets.into_iter().enumerate() {
+            let settings = WorkerSettings {
+                batch: settings.batch,
+                reports_arrival: address.ip().is_unspecified(),
+                core: settings.pin.then_some(number % cores()),
+            };
+            let stop = Arc::clone(&self.stop);
+            self.threads.push(udp::start(socket, settings, live.clone(), stop)?);
+        }
+        Ok(())
+    }
+
+    /// Lets every worker answer what it has, and end.
+    fn stop(self) {
+        self.stop.store(true, Ordering::Relaxed);
+        for thread in self.threads {
+            if thread.join().is_err() {
+                warn!("a UDP worker ended by a panic");
+            }
+        }
+    }
 }
 
 async fn run(
@@ -89,8 +144,9 @@ async fn run(
     let (pools, monitors) = (state.pools.len(), state.monitors.len());
     let live = Live::new(Moment::new(1, state));
     let mut dns = HickoryServer::new(Handler::new(live.clone()));
+    let mut workers = Workers::default();
     for Bound { address, udp, tcp } in sockets {
-        dns.register_socket(tokio::net::UdpSocket::from_std(udp)?);
+        workers.start(address, udp, &server.udp, &live)?;
         dns.register_listener(tokio::net::TcpListener::from_std(tcp)?, TCP_IDLE, TCP_REPLIES);
         info!(%address, "listening");
     }
@@ -114,9 +170,13 @@ async fn run(
         }
     }
     info!("stopping");
+    let stopping = tokio::task::spawn_blocking(move || workers.stop());
     let stopped = tokio::time::timeout(STOP_WITHIN, dns.shutdown_gracefully()).await;
     if stopped.is_err() {
         warn!("some connections were still open after 5 s and are closed");
+    }
+    if let Err(error) = stopping.await {
+        warn!(%error, "the UDP workers could not be stopped");
     }
     info!("stopped");
     Ok(())

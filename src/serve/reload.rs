@@ -65,6 +65,7 @@ impl Reloader {
             ("listen", self.server.listen == server.listen),
             ("workers", self.server.workers == server.workers),
             ("log", self.server.log == server.log),
+            ("udp", self.server.udp == server.udp),
             ("freebind", self.server.freebind == server.freebind),
         ];
         for (key, _) in settings.into_iter().filter(|(_, same)| !same) {

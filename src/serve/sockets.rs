@@ -1,10 +1,13 @@
-//! Binding what is listened on: for each address one UDP socket and one TCP listener on the same
-//! port.
+//! Binding what is listened on: for each address a TCP listener, and a UDP socket for each worker,
+//! on the same port.
 
 use std::io;
 use std::net::SocketAddr;
 
 use socket2::{Domain, Protocol, SockAddr, Socket, Type};
+
+use crate::config::server::UdpSettings;
+use crate::serve::{mmsg, udp};
 
 /// How many TCP connections may wait to be accepted.
 const BACKLOG: i32 = 1024;
@@ -16,8 +19,8 @@ const PORT_TRIES: usize = 16;
 pub struct Bound {
     /// The address, with the port that it got.
     pub address: SocketAddr,
-    /// For UDP.
-    pub udp: std::net::UdpSocket,
+    /// For UDP, one a worker; the kernel spreads the clients over them.
+    pub udp: Vec<std::net::UdpSocket>,
     /// For TCP.
     pub tcp: std::net::TcpListener,
 }
@@ -67,35 +70,56 @@ const AF_NOT_SUPPORTED: i32 = 97;
 ///
 /// # Errors
 /// [`BindError`], which says what would help.
-pub fn bind(address: SocketAddr, freebind: bool) -> Result<Bound, BindError> {
+pub fn bind(address: SocketAddr, freebind: bool, udp: &UdpSettings) -> Result<Bound, BindError> {
     let mut tries = if address.port() == 0 { PORT_TRIES } else { 1 };
     loop {
         tries -= 1;
-        let udp = open(address, Type::DGRAM, freebind)
-            .map_err(|error| BindError::new(address, "UDP", error))?;
-        let udp = std::net::UdpSocket::from(udp);
-        let bound = udp.local_addr().map_err(|error| BindError::new(address, "UDP", error))?;
-        match open(bound, Type::STREAM, freebind) {
-            Ok(tcp) => return Ok(Bound { address: bound, udp, tcp: tcp.into() }),
+        // TCP first: its port cannot be shared, so that another server on it is noticed.
+        let tcp = open(address, Type::STREAM, freebind)
+            .map_err(|error| BindError::new(address, "TCP", error))?;
+        let tcp = std::net::TcpListener::from(tcp);
+        let bound = tcp.local_addr().map_err(|error| BindError::new(address, "TCP", error))?;
+        match bind_udp(bound, freebind, udp) {
+            Ok(udp) => return Ok(Bound { address: bound, udp, tcp }),
             Err(error) if tries > 0 && error.kind() == io::ErrorKind::AddrInUse => {}
-            Err(error) => return Err(BindError::new(bound, "TCP", error)),
+            Err(error) => return Err(BindError::new(bound, "UDP", error)),
         }
     }
+}
+
+fn bind_udp(
+    address: SocketAddr,
+    freebind: bool,
+    settings: &UdpSettings,
+) -> io::Result<Vec<std::net::UdpSocket>> {
+    // Another program's socket would share the clients if it allowed that too; one that does not
+    // is found out by a socket that does not either.
+    drop(open(address, Type::DGRAM, freebind)?);
+    let one = |_| {
+        let socket = Socket::new(Domain::for_address(address), Type::DGRAM, Some(Protocol::UDP))?;
+        socket.set_reuse_port(true)?;
+        prepare(&socket, address, freebind)?;
+        socket.bind(&SockAddr::from(address))?;
+        socket.set_read_timeout(Some(udp::WAIT))?;
+        socket.set_send_buffer_size(settings.send_buffer)?;
+        let socket = std::net::UdpSocket::from(socket);
+        if mmsg::force_receive_buffer(&socket, settings.receive_buffer).is_err() {
+            // Not privileged: as much as the system's limit (net.core.rmem_max) allows.
+            socket2::SockRef::from(&socket).set_recv_buffer_size(settings.receive_buffer)?;
+        }
+        mmsg::never_fragment(&socket, address)?;
+        if address.ip().is_unspecified() {
+            mmsg::report_arrival(&socket, address)?;
+        }
+        Ok(socket)
+    };
+    (0..settings.workers.max(1)).map(one).collect()
 }
 
 fn open(address: SocketAddr, kind: Type, freebind: bool) -> io::Result<Socket> {
     let protocol = if kind == Type::STREAM { Protocol::TCP } else { Protocol::UDP };
     let socket = Socket::new(Domain::for_address(address), kind, Some(protocol))?;
-    if address.is_ipv6() {
-        // Each family is listened on by its own socket.
-        socket.set_only_v6(true)?;
-    }
-    if freebind {
-        match address {
-            SocketAddr::V4(_) => socket.set_freebind_v4(true)?,
-            SocketAddr::V6(_) => socket.set_freebind_v6(true)?,
-        }
-    }
+    prepare(&socket, address, freebind)?;
     if kind == Type::STREAM {
         // A listener can come back while connections of the one before are still closing.
         socket.set_reuse_address(true)?;
@@ -106,4 +130,16 @@ fn open(address: SocketAddr, kind: Type, freebind: bool) -> io::Result<Socket> {
         socket.listen(BACKLOG)?;
     }
     Ok(socket)
+}
+
+fn prepare(socket: &Socket, address: SocketAddr, freebind: bool) -> io::Result<()> {
+    if address.is_ipv6() {
+        // Each family is listened on by its own socket.
+        socket.set_only_v6(true)?;
+    }
+    match address {
+        SocketAddr::V4(_) if freebind => socket.set_freebind_v4(true),
+        SocketAddr::V6(_) if freebind => socket.set_freebind_v6(true),
+        _ => Ok(()),
+    }
 }

@@ -13,57 +13,11 @@ use hickory_proto::rr::{DNSClass, Name, RData, Record, RecordType as HickoryType
 use hickory_proto::serialize::binary::{BinDecodable, BinDecoder, BinEncoder, Restrict};
 
 use crate::answer::{Answer, Owner, Set};
-use crate::query::{
-    Edns, HEADER, MAX_UDP, OPTION_CLIENT_SUBNET, OPTION_EXTENDED_ERROR, PLAIN_UDP, Question,
-    Request,
-};
+use crate::name::MAX_NAME;
+use crate::query::{HEADER, MAX_UDP, Question, Request};
 use crate::rr::RecordType;
-
-/// The longest text of an extended error, in octets.
-const MAX_ERROR_TEXT: usize = 256;
-
-/// How a query came.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Transport {
-    /// In a datagram: the reply is bounded by the client's size and ours.
-    Datagram,
-    /// In a stream: the reply is bounded by its 16-bit length.
-    Stream,
-}
-
-impl Transport {
-    /// The largest reply, in octets.
-    pub fn limit(self, edns: Option<Edns>) -> usize {
-        match (self, edns) {
-            (Self::Stream, _) => usize::from(u16::MAX),
-            (Self::Datagram, Some(edns)) => usize::from(edns.reply_size()),
-            (Self::Datagram, None) => usize::from(PLAIN_UDP),
-        }
-    }
-}
-
-/// What of a query's header the reply repeats.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Repeated {
-    /// The id.
-    pub id: u16,
-    /// The opcode.
-    pub opcode: u8,
-    /// RD.
-    pub recursion_desired: bool,
-}
-
-impl Repeated {
-    /// Reads them from a message that has a header.
-    pub fn read(message: &[u8]) -> Option<Self> {
-        let [id_high, id_low, flags, ..] = *message.first_chunk::<HEADER>()?;
-        Some(Self {
-            id: u16::from_be_bytes([id_high, id_low]),
-            opcode: flags >> 3 & 0x0f,
-            recursion_desired: flags & 1 != 0,
-        })
-    }
-}
+use crate::wire::opt::ReplyOptions;
+use crate::wire::{Repeated, Transport};
 
 /// A reply whose records fit.
 #[derive(Debug)]
@@ -99,11 +53,14 @@ pub fn reply(
         u8::try_from(answer.rcode.code() >> 4).unwrap_or(0),
         u8::try_from(answer.rcode.code() & 0x0f).unwrap_or(0),
     );
+    let limit = transport.limit(edns);
+    let options = edns.map(|edns| ReplyOptions::new(&edns, answer, question, limit));
     let mut draft = Draft {
         metadata,
         query: question.map(hickory_query).transpose()?,
         sets: Vec::new(),
-        edns: edns.map(|edns| reply_edns(&edns, answer)),
+        edns: options.as_ref().map(reply_edns),
+        opt_length: options.as_ref().map_or(0, ReplyOptions::record_length),
     };
     for set in &answer.answer {
         draft.add(Section::Answer, set, question)?;
@@ -115,7 +72,7 @@ pub fn reply(
         let section = if required { Section::Glue } else { Section::Helpful };
         draft.add(section, &set, question)?;
     }
-    draft.fit(transport.limit(edns))?;
+    draft.fit(limit)?;
     Ok(draft.finish())
 }
 
@@ -178,6 +135,7 @@ struct Draft {
     query: Option<HickoryQuery>,
     sets: Vec<(Section, Vec<Record>)>,
     edns: Option<HickoryEdns>,
+    opt_length: usize,
 }
 
 impl Draft {
@@ -207,11 +165,8 @@ impl Draft {
     /// Gives up sets, from the last on, until the reply fits.
     fn fit(&mut self, limit: usize) -> Result<(), ProtoError> {
         while self.encoded_length(limit)? > limit {
-            let Some((section, _)) = self.sets.pop() else {
-                // Nothing but header, question and OPT is left: they fit without the options.
-                self.edns = self.edns.take().map(|_| plain_edns(false));
-                return Ok(());
-            };
+            // Header, question and OPT fit always: the options were made for the limit.
+            let Some((section, _)) = self.sets.pop() else { return Ok(()) };
             self.metadata.truncation |= section < Section::Helpful;
         }
         Ok(())
@@ -231,7 +186,7 @@ impl Draft {
         };
         let records = self.sets.iter().flat_map(|(_, records)| records);
         let estimate: usize = records.map(longest).sum();
-        let frame = HEADER + 255 + 4 + 11 + 4 + 20 + 4 + 2 + MAX_ERROR_TEXT;
+        let frame = HEADER + MAX_NAME + 4 + self.opt_length;
         if estimate + frame <= limit {
             return Ok(estimate + frame);
         }
@@ -269,24 +224,13 @@ impl Draft {
     }
 }
 
-/// The OPT of a reply: our size, version 0, DO as it came, and the options that the answer has.
-fn reply_edns(edns: &Edns, answer: &Answer<'_>) -> HickoryEdns {
-    let mut reply = plain_edns(edns.dnssec_ok);
-    if let Some(subnet) = edns.client_subnet {
-        let data = subnet.reply(answer.ecs_scope).to_vec();
-        reply.options_mut().insert(EdnsOption::Unknown(OPTION_CLIENT_SUBNET, data));
-    }
-    if let Some(error) = &answer.extended_error {
-        let text: String = error.to_string().chars().take(MAX_ERROR_TEXT).collect();
-        let data = [&error.code().to_be_bytes(), text.as_bytes()].concat();
-        reply.options_mut().insert(EdnsOption::Unknown(OPTION_EXTENDED_ERROR, data));
-    }
-    reply
-}
-
-fn plain_edns(dnssec_ok: bool) -> HickoryEdns {
+/// The OPT of a reply: our size, version 0, and what the reply holds.
+fn reply_edns(options: &ReplyOptions<'_>) -> HickoryEdns {
     let mut edns = HickoryEdns::new();
-    edns.set_max_payload(MAX_UDP).set_version(0).set_dnssec_ok(dnssec_ok);
+    edns.set_max_payload(MAX_UDP).set_version(0).set_dnssec_ok(options.dnssec_ok);
+    options.each(|code, data| {
+        edns.options_mut().insert(EdnsOption::Unknown(code, data.to_vec()));
+    });
     edns
 }
 

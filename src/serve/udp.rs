@@ -1,0 +1,188 @@
+//! The UDP workers: a thread for each core and address, each with a socket of its own that the
+//! kernel spreads the clients over. A worker takes a batch of queries, answers each where it stands,
+//! and sends the batch of replies. No task, channel, lock or allocation; one pointer is compared per
+//! batch to notice a new state.
+
+use std::cell::RefCell;
+use std::io;
+use std::net::{IpAddr, UdpSocket};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use tracing::{error, warn};
+
+use crate::answer::{Answer, ExtendedError};
+use crate::query::{self, Rcode};
+use crate::respond::{Responder, respond};
+use crate::serve::live::{Live, Moment};
+use crate::serve::mmsg::Batch;
+use crate::steer::Sequences;
+use crate::wire::write::write;
+use crate::wire::{Repeated, Transport};
+
+/// How long a worker waits for queries before it looks whether it is to stop.
+pub const WAIT: Duration = Duration::from_millis(250);
+
+/// How a worker runs.
+#[derive(Clone, Copy, Debug)]
+pub struct WorkerSettings {
+    /// The most queries that are taken at once.
+    pub batch: usize,
+    /// Whether the socket tells the address that a query came to.
+    pub reports_arrival: bool,
+    /// The core that it stays on.
+    pub core: Option<usize>,
+}
+
+/// Starts a worker on a socket whose receive timeout is [`WAIT`].
+///
+/// # Errors
+/// If the system refuses the thread.
+pub fn start(
+    socket: UdpSocket,
+    settings: WorkerSettings,
+    live: Live,
+    stop: Arc<AtomicBool>,
+) -> io::Result<JoinHandle<()>> {
+    std::thread::Builder::new().name("udp".to_owned()).spawn(move || {
+        if let Some(core) = settings.core {
+            pin(core);
+        }
+        work(&socket, settings, &live, &stop);
+    })
+}
+
+/// Keeps the thread on one core.
+fn pin(core: usize) {
+    let mut set = rustix::thread::CpuSet::new();
+    set.set(core);
+    if let Err(error) = rustix::thread::sched_setaffinity(None, &set) {
+        warn!(core, %error, "a worker cannot be kept on its core");
+    }
+}
+
+fn work(socket: &UdpSocket, settings: WorkerSettings, live: &Live, stop: &AtomicBool) {
+    let mut batch = Batch::new(settings.batch, settings.reports_arrival);
+    let mut reader = live.reader();
+    let mut sequences = OwnSequences::default();
+    let mut failing = false;
+    while !stop.load(Ordering::Relaxed) {
+        let count = match batch.receive(socket) {
+            Ok(count) => count,
+            Err(fault) => {
+                // An unreachable client's ICMP error comes up here too: go on, but do not spin.
+                if !failing {
+                    warn!(%fault, "receiving over UDP failed");
+                }
+                failing = true;
+                std::thread::sleep(Duration::from_millis(1));
+                continue;
+            }
+        };
+        failing = false;
+        let moment = reader.load();
+        sequences.follow(moment);
+        let responder =
+            Responder { state: &moment.state, plan: &moment.plan, sequences: &sequences };
+        for i in 0..count {
+            let Some((message, source, out)) = batch.query(i) else { continue };
+            if let Some(length) = answer(message, source, &responder, out) {
+                batch.reply(i, length);
+            }
+        }
+        batch.send(socket);
+    }
+}
+
+/// Answers one datagram into `out`; gives the length of the reply, if there is one.
+#[inline]
+pub fn answer(
+    message: &[u8],
+    source: IpAddr,
+    responder: &Responder<'_, impl Sequences>,
+    out: &mut [u8],
+) -> Option<usize> {
+    // A fault in one answer is that answer's failure, never the process's.
+    match catch_unwind(AssertUnwindSafe(|| attempt(message, source, responder, out))) {
+        Ok(length) => length,
+        Err(_) => {
+            error!("a query made the server panic; it was answered SERVFAIL");
+            catch_unwind(AssertUnwindSafe(|| failure(message, out))).ok().flatten()
+        }
+    }
+}
+
+#[inline]
+fn attempt(
+    message: &[u8],
+    source: IpAddr,
+    responder: &Responder<'_, impl Sequences>,
+    out: &mut [u8],
+) -> Option<usize> {
+    let request = query::parse(message);
+    let repeated = Repeated::read(message)?;
+    let answer = respond(&request, source, responder)?;
+    let limit = Transport::Datagram.limit(request.echoed().1);
+    write(&request, repeated, &answer, limit, out)
+}
+
+/// SERVFAIL for an answer that could not be made.
+fn failure(message: &[u8], out: &mut [u8]) -> Option<usize> {
+    let request = query::parse(message);
+    let mut answer = Answer::empty(Rcode::ServFail);
+    answer.extended_error = Some(ExtendedError::Internal);
+    let limit = Transport::Datagram.limit(request.echoed().1);
+    write(&request, Repeated::read(message)?, &answer, limit, out)
+}
+
+/// The numbers of the answers of one worker: nobody else draws from them. They start again with a
+/// new state.
+#[derive(Debug, Default)]
+pub struct OwnSequences {
+    /// The state that the slots belong to.
+    generation: u64,
+    /// Each set's fingerprint, and the next number.
+    slots: RefCell<Vec<(u32, u32)>>,
+}
+
+impl OwnSequences {
+    /// Makes the slots fit a moment; allocates only if it is of another state.
+    pub fn follow(&mut self, moment: &Moment) {
+        if self.generation != moment.generation {
+            self.generation = moment.generation;
+            let slots = usize::try_from(moment.state.slot_count).unwrap_or(0);
+            *self.slots.get_mut() = vec![(0, 0); slots];
+        }
+    }
+}
+
+impl Sequences for OwnSequences {
+    #[inline]
+    fn next(&self, slot: u32, fingerprint: u32) -> u32 {
+        let mut slots = self.slots.borrow_mut();
+        let Some((set, next)) = slots.get_mut(slot as usize) else { return 0 };
+        if *set != fingerprint {
+            (*set, *next) = (fingerprint, 0);
+        }
+        let number = *next;
+        *next = number.wrapping_add(1);
+        number
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_follow_one_another_and_start_again_with_a_new_set() {
+        let sequences = OwnSequences { generation: 1, slots: RefCell::new(vec![(0, 0); 2]) };
+        assert_eq!([0; 3].map(|_| sequences.next(0, 7)), [0, 1, 2]);
+        assert_eq!(sequences.next(1, 7), 0, "slots are apart");
+        assert_eq!([0; 2].map(|_| sequences.next(0, 8)), [0, 1]);
+        assert_eq!(sequences.next(9, 7), 0, "no slot, no number");
+    }
+}
