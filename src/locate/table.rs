@@ -85,10 +85,13 @@ impl Table {
     pub fn locate(&self, address: IpAddr) -> Located {
         match address {
             IpAddr::V4(v4) => self.located(self.v4.find(v4.to_bits()), 0),
-            IpAddr::V6(v6) => match v6.to_ipv4_mapped() {
-                Some(v4) => self.located(self.v4.find(v4.to_bits()), MAPPED_LENGTH),
-                None => self.located(self.v6.find(v6.to_bits()), 0),
-            },
+            IpAddr::V6(v6) => {
+                let bits = v6.to_bits();
+                match u32::try_from(bits ^ MAPPED_FIRST) {
+                    Ok(v4) => self.located(self.v4.find(v4), MAPPED_LENGTH),
+                    Err(_) => self.located(self.v6.find(bits), 0),
+                }
+            }
         }
     }
 
