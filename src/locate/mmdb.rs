@@ -285,3 +285,6 @@ impl From<u128> for Tagged {
         Self(IpAddr::V6(Ipv6Addr::from_bits(bits)))
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -7,7 +7,7 @@
 use std::fmt;
 
 use serde::Deserialize;
-use serde::de::{Deserializer, MapAccess, SeqAccess, Visitor};
+use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visitor};
 
 use crate::locate::codes::Continent;
 use crate::locate::place::{Coordinates, Country, Subdivision};
@@ -125,13 +125,37 @@ impl<'a> Datum<'a> {
 
 impl<'de> Deserialize<'de> for Datum<'de> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_any(DatumVisitor)
+        Inside(0).deserialize(deserializer)
     }
 }
 
-struct DatumVisitor;
+/// How deep values may nest. Records nest four deep; the decoder would go so deep that a thread's
+/// stack ends before.
+const MAX_DEPTH: u8 = 16;
 
-impl<'de> Visitor<'de> for DatumVisitor {
+/// Reads a value that lies inside so many others.
+struct Inside(u8);
+
+impl Inside {
+    /// For the values inside this one.
+    fn deeper<E: Error>(&self) -> Result<Self, E> {
+        if self.0 < MAX_DEPTH {
+            Ok(Self(self.0 + 1))
+        } else {
+            Err(E::custom("the values of a record nest too deep"))
+        }
+    }
+}
+
+impl<'de> DeserializeSeed<'de> for Inside {
+    type Value = Datum<'de>;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Datum<'de>, D::Error> {
+        deserializer.deserialize_any(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Inside {
     type Value = Datum<'de>;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -176,7 +200,7 @@ impl<'de> Visitor<'de> for DatumVisitor {
 
     fn visit_seq<S: SeqAccess<'de>>(self, mut list: S) -> Result<Datum<'de>, S::Error> {
         let mut data = Vec::new();
-        while let Some(datum) = list.next_element()? {
+        while let Some(datum) = list.next_element_seed(self.deeper()?)? {
             data.push(datum);
         }
         Ok(Datum::List(data))
@@ -184,8 +208,8 @@ impl<'de> Visitor<'de> for DatumVisitor {
 
     fn visit_map<M: MapAccess<'de>>(self, mut map: M) -> Result<Datum<'de>, M::Error> {
         let mut fields = Vec::new();
-        while let Some(field) = map.next_entry()? {
-            fields.push(field);
+        while let Some(name) = map.next_key()? {
+            fields.push((name, map.next_value_seed(self.deeper()?)?));
         }
         Ok(Datum::Fields(fields))
     }

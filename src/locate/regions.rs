@@ -261,3 +261,154 @@ impl Reading {
 fn insert_new<K: Hash + Eq>(map: &mut HashMap<K, RegionId>, code: K, region: RegionId) {
     map.entry(code).or_insert(region);
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::locate::codes::assigned_countries;
+
+    fn read(text: &str) -> (Regions, Vec<String>) {
+        let report = Report::default();
+        let regions = Regions::load(Some(&Source::new("geo/regions.toml", text)), &report);
+        let errors = report.into_sorted();
+        (regions, errors.iter().map(ToString::to_string).collect())
+    }
+
+    fn region_of(regions: &Regions, code: &str) -> Option<String> {
+        let area = Area::parse(code).unwrap();
+        let region = regions.region_of(Some(area.country()), area.subdivision(), None)?;
+        Some(regions.name(region).to_owned())
+    }
+
+    #[test]
+    fn the_regions_that_ship_hold_every_country() {
+        let report = Report::default();
+        let regions = Regions::load(None, &report);
+        let errors = report.into_sorted();
+        assert!(errors.is_empty(), "{errors:?}");
+        let names: Vec<_> = regions.iter().map(|(_, name)| name).collect();
+        assert_eq!(
+            names,
+            [
+                "nam", "wnam", "enam", "weu", "eeu", "nsam", "ssam", "oc", "me", "naf", "saf",
+                "sas", "seas", "neas"
+            ]
+        );
+        // A code in two regions is an error, so each that is found is in one.
+        for country in assigned_countries() {
+            assert!(regions.region_of(Some(country), None, None).is_some(), "{country}");
+        }
+        let nam = regions.find("nam");
+        for (child, parent) in [("wnam", nam), ("enam", nam), ("weu", None)] {
+            assert_eq!(regions.parent(regions.find(child).unwrap()), parent);
+        }
+        for (code, region) in [
+            ("US", "nam"),
+            ("CA", "nam"),
+            ("MX", "nam"),
+            ("US-CA", "wnam"),
+            ("US-NY", "enam"),
+            ("CA-BC", "wnam"),
+            ("CA-QC", "enam"),
+            ("MX-BCN", "wnam"),
+            ("MX-CMX", "enam"),
+            ("US-GU", "oc"),
+            ("NL", "weu"),
+            ("DE-BE", "weu"),
+            ("XK", "eeu"),
+        ] {
+            assert_eq!(region_of(&regions, code).as_deref(), Some(region), "{code}");
+        }
+    }
+
+    #[test]
+    fn states_and_provinces_are_all_on_one_side() {
+        let regions = Regions::load(None, &Report::default());
+        let count = |country: &str| {
+            let of = |subdivision: &&Subdivision| subdivision.country.to_string() == country;
+            regions.by_subdivision.keys().filter(of).count()
+        };
+        assert_eq!((count("US"), count("CA"), count("MX")), (57, 13, 32));
+    }
+
+    #[test]
+    fn subdivision_beats_country_beats_continent() {
+        let (regions, errors) = read(
+            "[regions.europe]\ncontinents = [\"EU\"]\n[regions.weu]\nparent = \"europe\"\n\
+             countries = [\"FR\", \"FR-COR\"]\n[regions.corse]\ncountries = [\"FR-20R\"]\n",
+        );
+        assert!(errors.is_empty(), "{errors:?}");
+        assert_eq!(region_of(&regions, "FR-20R").as_deref(), Some("corse"));
+        assert_eq!(region_of(&regions, "FR-IDF").as_deref(), Some("weu"));
+        assert_eq!(region_of(&regions, "PL").as_deref(), Some("europe"));
+        assert_eq!(region_of(&regions, "JP"), None);
+        let europe = regions.find("europe");
+        let of_continent = regions.region_of(None, None, Some(Continent::Europe));
+        assert_eq!(of_continent, europe);
+        // What the database says of a country's continent goes before the usual.
+        let asia = Some(Continent::Asia);
+        assert_eq!(regions.region_of(Country::parse("CY"), None, asia), None);
+        let weu = regions.find("weu").unwrap();
+        let ancestors: Vec<_> = regions.ancestors(weu).map(|id| regions.name(id)).collect();
+        assert_eq!(ancestors, ["weu", "europe"]);
+        assert_eq!(regions.nearest("wue"), Some("weu"));
+    }
+
+    #[test]
+    fn all_mistakes_are_reported_with_a_remedy() {
+        let (_, errors) = read(
+            "[regions.weu]\ncountries = [\"NL\", \"UK\", \"N\"]\ncontinent = [\"EU\"]\n\
+             [regions.eeu]\nparent = \"wue\"\ncountries = [\"NL\"]\ncontinents = [\"EUR\"]\n\
+             [regions.Bad]\n[other]\n",
+        );
+        assert_eq!(
+            errors,
+            [
+                "geo/regions.toml:2:20: error: regions.weu.countries[1]: UK is not an assigned ISO \
+                 3166-1 code\n    help: the code is GB",
+                "geo/regions.toml:2:26: error: regions.weu.countries[2]: \"N\" is not an ISO 3166 \
+                 code\n    help: give two letters, as \"NL\", or a subdivision, as \"US-CA\"",
+                "geo/regions.toml:3:1: error: regions.weu.continent: unknown key\n    help: did \
+                 you mean `continents`?",
+                "geo/regions.toml:5:10: error: regions.eeu.parent: there is no region \"wue\"\n    \
+                 help: did you mean \"weu\"?",
+                "geo/regions.toml:6:14: error: regions.eeu.countries[0]: NL is already listed in \
+                 region weu (geo/regions.toml:2:14)\n    help: keep it in one of the two",
+                "geo/regions.toml:7:15: error: regions.eeu.continents[0]: \"EUR\" is not a choice \
+                 here\n    help: did you mean \"EU\"? The choices are \"AF\", \"AN\", \"AS\", \
+                 \"EU\", \"NA\", \"OC\", \"SA\"",
+                "geo/regions.toml:8:10: error: regions.Bad: \"Bad\" is not a region name\n    help: \
+                 give 1 to 63 of the characters a-z, 0-9, - and _",
+                "geo/regions.toml:9:2: error: other: unknown key\n    help: the keys here are \
+                 regions",
+            ]
+        );
+    }
+
+    #[test]
+    fn a_cycle_is_reported_once_and_broken() {
+        let (regions, errors) = read(
+            "[regions.a]\nparent = \"b\"\n[regions.b]\nparent = \"c\"\n[regions.c]\nparent = \
+             \"b\"\n[regions.d]\nparent = \"d\"\n",
+        );
+        assert_eq!(
+            errors,
+            [
+                "geo/regions.toml:4:10: error: regions.b.parent: the region lies in itself: b in c \
+                 in b\n    help: remove `parent` from one of them",
+                "geo/regions.toml:8:10: error: regions.d.parent: the region lies in itself: d in \
+                 d\n    help: remove `parent` from one of them",
+            ]
+        );
+        for (region, _) in regions.iter() {
+            assert!(regions.ancestors(region).count() <= 4);
+        }
+    }
+
+    #[test]
+    fn an_empty_file_is_a_warning() {
+        let (regions, errors) = read("# nothing\n");
+        assert!(regions.is_empty());
+        assert!(errors[0].starts_with("geo/regions.toml: warning"), "{errors:?}");
+    }
+}

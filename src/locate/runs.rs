@@ -20,8 +20,11 @@ pub trait Bits: Copy + Ord + Debug {
     /// The address before this one; the first is its own.
     fn predecessor(self) -> Self;
 
-    /// The number in the `bits` bits that follow the first `depth` ones set to `value`, which must
-    /// fit; they must have been zero.
+    /// The first octet, and the others moved to the front.
+    fn split_octet(self) -> (u8, Self);
+
+    /// The address with the `bits` bits that follow the first `depth` ones set to `value`; they must
+    /// have been zero.
     fn with(self, depth: u8, bits: u8, value: u8) -> Self;
 
     /// The last address of the block with this first address and prefix length.
@@ -45,6 +48,10 @@ macro_rules! bits {
 
             fn predecessor(self) -> Self {
                 self.saturating_sub(1)
+            }
+
+            fn split_octet(self) -> (u8, Self) {
+                (self.to_be_bytes()[0], self << 8)
             }
 
             fn with(self, depth: u8, bits: u8, value: u8) -> Self {
@@ -203,5 +210,81 @@ impl<A: Bits> Runs<A> {
             merged.push(next, merge(values.0, values.1));
         }
         merged
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn block(first: u32, prefix_length: u8, value: u32) -> Block<u32> {
+        Block { first, prefix_length, value }
+    }
+
+    #[test]
+    fn the_longest_prefix_wins_and_the_wider_one_resumes() {
+        let runs = Runs::from_nested(
+            [
+                block(0x0a00_0000, 8, 1),
+                block(0x0a01_0000, 16, 2),
+                block(0x0a01_ff00, 24, 3),
+                block(0xffff_0000, 16, 4),
+            ],
+            0,
+        );
+        let runs: Vec<_> = runs.iter().collect();
+        assert_eq!(
+            runs,
+            [
+                (0, 0x09ff_ffff, 0),
+                (0x0a00_0000, 0x0a00_ffff, 1),
+                (0x0a01_0000, 0x0a01_feff, 2),
+                (0x0a01_ff00, 0x0a01_ffff, 3),
+                (0x0a02_0000, 0x0aff_ffff, 1),
+                (0x0b00_0000, 0xfffe_ffff, 0),
+                (0xffff_0000, 0xffff_ffff, 4),
+            ]
+        );
+    }
+
+    #[test]
+    fn equal_neighbours_are_one_run() {
+        let halves = [block(0, 1, 7), block(0x8000_0000, 1, 7)];
+        assert_eq!(Runs::from_nested(halves, 0), Runs::uniform(7));
+        let mut runs = Runs::<u32>::uniform(1);
+        runs.push(5, 2);
+        runs.push(5, 1);
+        assert_eq!(runs, Runs::uniform(1));
+    }
+
+    #[test]
+    fn blocks_are_the_fewest() {
+        let mut runs = Runs::<u32>::uniform(0);
+        runs.push(3, 1);
+        runs.push(9, 0);
+        let blocks: Vec<_> = runs.blocks().take(6).collect();
+        assert_eq!(
+            blocks,
+            [
+                block(0, 31, 0),
+                block(2, 32, 0),
+                block(3, 32, 1),
+                block(4, 30, 1),
+                block(8, 32, 1),
+                block(9, 32, 0),
+            ]
+        );
+        let whole: Vec<_> = Runs::<u128>::uniform(3).blocks().collect();
+        assert_eq!(whole.len(), 1);
+        assert_eq!(whole[0].prefix_length, 0);
+    }
+
+    #[test]
+    fn what_is_laid_over_is_merged_address_by_address() {
+        let below = Runs::from_nested([block(10 << 24, 8, 1)], 0);
+        let above = Runs::from_nested([block(0x0a80_0000, 9, 5)], 0);
+        let merged = below.overlaid(&above, |below, above| below + above);
+        let merged: Vec<_> = merged.iter().map(|(first, _, value)| (first, value)).collect();
+        assert_eq!(merged, [(0, 0), (10 << 24, 1), (0x0a80_0000, 6), (11 << 24, 0)]);
     }
 }

@@ -182,3 +182,102 @@ pub fn unmapped(network: IpNet) -> IpNet {
     };
     mapped().map_or(network, IpNet::V4)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(text: &str) -> (Vec<Subnet>, Vec<String>) {
+        let report = Report::default();
+        let regions = Regions::load(None, &report);
+        let source = Source::new("geo/subnets.toml", text);
+        let subnets = load(&source, &regions, &mut AvailabilityZones::default(), &report);
+        let errors = report.into_sorted();
+        (subnets, errors.iter().map(ToString::to_string).collect())
+    }
+
+    #[test]
+    fn entries_are_read_and_sorted() {
+        let (subnets, errors) = read(
+            "[subnets.\"192.0.2.0/24\"]\nregion = \"weu\"\nzone = \"weu-a\"\n\
+             [subnets.\"10.0.0.0/8\"]\ncountry = \"us-ca\"\nlocation = [-33.9, 151]\n\
+             [subnets.\"::ffff:10.0.0.0/112\"]\n[subnets.\"2001:db8::/32\"]\n",
+        );
+        assert!(errors.is_empty(), "{errors:?}");
+        let networks: Vec<_> = subnets.iter().map(|s| s.network.to_string()).collect();
+        assert_eq!(networks, ["10.0.0.0/8", "10.0.0.0/16", "192.0.2.0/24", "2001:db8::/32"]);
+        assert_eq!(subnets[0].area.unwrap().to_string(), "US-CA");
+        let coordinates = subnets[0].coordinates.unwrap();
+        assert_eq!(coordinates.to_degrees(), [-33.9, 151.0]);
+        assert!(subnets[2].region.is_some() && subnets[2].zone.is_some());
+        assert_eq!(subnets[2].position, Position { line: 1, column: 10 });
+    }
+
+    #[test]
+    fn all_mistakes_are_reported_with_a_remedy() {
+        for (text, error) in [
+            (
+                "[subnets.\"10.0.0.1/8\"]",
+                "1:10: error: subnets.\"10.0.0.1/8\": 10.0.0.1/8 has bits set beyond its prefix \
+                 length\n    help: write \"10.0.0.0/8\"",
+            ),
+            (
+                "[subnets.\"10.0.0.1\"]",
+                "1:10: error: subnets.\"10.0.0.1\": \"10.0.0.1\" is not a network\n    help: for \
+                 this one address, write \"10.0.0.1/32\"",
+            ),
+            (
+                "[subnets.office]",
+                "1:10: error: subnets.office: \"office\" is not a network\n    help: give an \
+                 address and a prefix length, as \"192.0.2.0/24\"",
+            ),
+            (
+                "[subnets.\"10.0.0.0/8\"]\n[subnets.\"::ffff:10.0.0.0/104\"]",
+                "2:10: error: subnets.\"::ffff:10.0.0.0/104\": 10.0.0.0/8 already has an entry \
+                 (geo/subnets.toml:1:10)\n    help: keep one of the two",
+            ),
+            (
+                "[subnets.\"10.0.0.0/8\"]\nzone = \"a\"",
+                "2:1: error: subnets.\"10.0.0.0/8\".zone: a zone is given without its region\n    \
+                 help: add `region`, of which the zone is a part",
+            ),
+            (
+                "[subnets.\"10.0.0.0/8\"]\nregion = \"weuu\"",
+                "2:10: error: subnets.\"10.0.0.0/8\".region: there is no region \"weuu\"\n    \
+                 help: did you mean \"weu\"?",
+            ),
+            (
+                "[subnets.\"10.0.0.0/8\"]\ncountry = \"UK\"",
+                "2:11: error: subnets.\"10.0.0.0/8\".country: UK is not an assigned ISO 3166-1 \
+                 code\n    help: the code is GB",
+            ),
+            (
+                "[subnets.\"10.0.0.0/8\"]\nlocation = [97.0, 4.9]",
+                "2:13: error: subnets.\"10.0.0.0/8\".location[0]: the latitude is out of range\n    \
+                 help: give -90 to 90 degrees; latitude comes first",
+            ),
+            (
+                "[subnets.\"10.0.0.0/8\"]\nlocation = [52.4]",
+                "2:12: error: subnets.\"10.0.0.0/8\".location: 1 numbers stand here, not two\n    \
+                 help: give [latitude, longitude] in degrees, as [52.4, 4.9]",
+            ),
+            (
+                "[subnets.\"10.0.0.0/8\"]\nsubdivision = \"US-CA\"",
+                "2:1: error: subnets.\"10.0.0.0/8\".subdivision: unknown key\n    help: the keys \
+                 here are region, zone, country, location",
+            ),
+        ] {
+            let (_, errors) = read(text);
+            assert_eq!(errors, [format!("geo/subnets.toml:{error}")]);
+        }
+    }
+
+    #[test]
+    fn a_wrong_network_does_not_hide_other_mistakes() {
+        let (subnets, errors) = read(
+            "[subnets.\"10.0.0.1/8\"]\nregion = \"nowhere\"\nlocation = [nan, inf]\nzone = \"\"\n",
+        );
+        assert!(subnets.is_empty());
+        assert_eq!(errors.len(), 5, "{errors:?}");
+    }
+}

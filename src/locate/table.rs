@@ -1,9 +1,9 @@
 //! The compiled location table: from an address to its place and its scope, in a few memory reads.
 //!
 //! Each family has a trie that first takes 16 bits and then 8 at a time. The first level is a plain
-//! array. A node below it covers 256 slots but holds an entry only where the value changes; a
-//! bitmap marks where, and counting its bits finds the entry. So a node takes some 50 octets and
-//! not a kilobyte, and the whole table stays in the processor's caches far longer than arrays would.
+//! array. A node below it covers 256 slots but holds an entry only where the content changes: a
+//! bitmap marks where, and counting its bits finds the entry. So a node takes some 60 octets and
+//! not a kilobyte, and a country table as a whole stays in the processor's caches.
 //!
 //! A table never changes. Look-ups neither allocate nor lock.
 
@@ -21,8 +21,6 @@ const MAPPED: u32 = (1 << PLACE_BITS) - 1;
 /// The length of the prefix of IPv4-mapped addresses (RFC 4291 section 2.5.5.2).
 const MAPPED_LENGTH: u8 = 96;
 const MAPPED_FIRST: u128 = 0xffff << 32;
-/// How many slots the first level has.
-const ROOT_SLOTS: usize = 1 << 16;
 
 /// What is known of an address.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -41,8 +39,8 @@ pub enum TableError {
     /// More than [`MAX_PLACES`].
     #[error("there are more than {MAX_PLACES} distinct places")]
     Places,
-    /// More nodes or entries than can be numbered.
-    #[error("the networks need more than 2,147,483,647 table entries")]
+    /// More nodes than can be numbered.
+    #[error("the networks need a table of more than 8 GiB")]
     Entries,
 }
 
@@ -78,19 +76,29 @@ impl Table {
     /// IPv4 address plus 96.
     pub fn locate(&self, address: IpAddr) -> Located {
         match address {
-            IpAddr::V4(v4) => self.located(self.v4.find(v4.octets()), 0),
-            IpAddr::V6(v6) => match v6.to_ipv4_mapped() {
-                Some(v4) => self.located(self.v4.find(v4.octets()), MAPPED_LENGTH),
-                None => self.located(self.v6.find(v6.octets()), 0),
-            },
+            IpAddr::V4(v4) => self.located(self.v4.find(v4.to_bits()), 0),
+            IpAddr::V6(v6) => {
+                let bits = v6.to_bits();
+                match u32::try_from(bits ^ MAPPED_FIRST) {
+                    Ok(v4) => self.located(self.v4.find(v4), MAPPED_LENGTH),
+                    Err(_) => self.located(self.v6.find(bits), 0),
+                }
+            }
         }
     }
 
     fn located(&self, leaf: Entry, added_scope: u8) -> Located {
         let place_index = leaf.place();
-        let place = self.places.get(place_index as usize).copied();
+        const NOWHERE: &Place = &Place {
+            region: None,
+            zone: None,
+            country: None,
+            subdivision: None,
+            coordinates: None,
+        };
         Located {
-            place: place.unwrap_or_default(),
+            // A copy of the whole; `unwrap_or_default` would copy field by field.
+            place: *self.places.get(place_index as usize).unwrap_or(NOWHERE),
             place_index,
             scope: leaf.prefix_length() + added_scope,
         }
@@ -127,71 +135,66 @@ impl Entry {
         (self.0 >> PLACE_BITS).to_le_bytes()[0]
     }
 
-    /// The index of the node to go on to; none for a leaf.
+    /// Where the node to go on to begins; none for a leaf.
     fn node(self) -> Option<usize> {
         (self.0 & Self::NODE != 0).then_some((self.0 & !Self::NODE) as usize)
     }
 }
 
-/// 256 slots, of which only those that differ from the slot before them have an entry.
-#[derive(Clone, Debug)]
-struct Node {
-    /// A bit for every slot that has an entry of its own; the first always has.
-    starts: [u64; 4],
-    /// How many bits are set in the words before each word.
-    counts: [u8; 4],
-    /// The index of the entry of the first slot.
-    base: u32,
-}
-
-impl Node {
-    /// The index of the entry of a slot.
-    fn entry_of(&self, slot: u8) -> usize {
-        let word = usize::from(slot >> 6);
-        let up_to_slot = u64::MAX >> (63 - (slot & 63));
-        let starts = (self.starts[word] & up_to_slot).count_ones() + u32::from(self.counts[word]);
-        // The first slot has an entry, so there is at least one.
-        (self.base + starts) as usize - 1
-    }
-}
+/// How many words of a node mark which of its 256 slots have an entry of their own.
+const STARTS: usize = 8;
+/// How many words stand before a node's entries: those, and for each of them an octet that counts
+/// the entries of the words before it.
+const HEADER: usize = STARTS + STARTS / 4;
 
 /// The table of one family.
 #[derive(Debug, Default)]
 struct Trie {
+    /// The entries of the first 16 bits.
     root: Box<[Entry]>,
-    nodes: Box<[Node]>,
-    entries: Box<[Entry]>,
+    /// All nodes, each a header and its entries, so that one or two cache lines hold a small one.
+    nodes: Box<[u32]>,
 }
 
 impl Trie {
-    /// The leaf of an address, given in network order.
-    fn find<const OCTETS: usize>(&self, octets: [u8; OCTETS]) -> Entry {
-        let mut octets = octets.into_iter();
-        let mut next = || octets.next().unwrap_or(0);
-        let root_slot = u16::from_be_bytes([next(), next()]);
+    /// The leaf of an address.
+    fn find<A: Bits>(&self, address: A) -> Entry {
+        let (high, rest) = address.split_octet();
+        let (low, mut rest) = rest.split_octet();
+        let root_slot = u16::from_be_bytes([high, low]);
         let mut entry = self.root.get(usize::from(root_slot)).copied();
-        while let Some(index) = entry.and_then(Entry::node) {
-            let node = self.nodes.get(index);
-            entry = node.and_then(|node| self.entries.get(node.entry_of(next())).copied());
+        while let Some(node) = entry.and_then(Entry::node) {
+            let slot;
+            (slot, rest) = rest.split_octet();
+            entry = self.entry(node, slot);
         }
         entry.unwrap_or_default()
     }
 
+    /// The entry of a node's slot: that of the nearest slot up to it that has one.
+    fn entry(&self, node: usize, slot: u8) -> Option<Entry> {
+        let node = self.nodes.get(node..)?;
+        let header = node.first_chunk::<HEADER>()?;
+        let word = usize::from(slot >> 5);
+        let up_to_slot = u32::MAX >> (31 - (slot & 31));
+        let here = (header[word] & up_to_slot).count_ones();
+        let before = header[STARTS + word / 4] >> (word % 4 * 8) & 0xff;
+        // The first slot always has an entry, so there is at least one.
+        node.get(HEADER - 1 + (here + before) as usize).copied().map(Entry)
+    }
+
     fn build<A: Bits>(runs: &Runs<A>) -> Result<Self, TableError> {
         let mut blocks = runs.blocks();
-        let mut builder =
-            Builder { current: blocks.next(), blocks, nodes: Vec::new(), entries: Vec::new() };
-        let root = (0..ROOT_SLOTS)
-            .map(|slot| {
-                let [_, _, high, low] = u32::try_from(slot).unwrap_or(0).to_be_bytes();
-                builder.slot(A::FIRST.with(0, 8, high).with(8, 8, low), 16)
-            })
-            .collect::<Result<_, _>>()?;
-        Ok(Self { root, nodes: builder.nodes.into(), entries: builder.entries.into() })
+        let mut builder = Builder { current: blocks.next(), blocks, nodes: Vec::new() };
+        let root = (0..=u16::MAX).map(|slot| {
+            let [high, low] = slot.to_be_bytes();
+            builder.slot(A::FIRST.with(0, 8, high).with(8, 8, low), 16)
+        });
+        Ok(Self { root: root.collect::<Result<_, _>>()?, nodes: builder.nodes.into() })
     }
 
     fn memory(&self) -> usize {
-        size_of_val(&*self.root) + size_of_val(&*self.nodes) + size_of_val(&*self.entries)
+        size_of_val(&*self.root) + size_of_val(&*self.nodes)
     }
 }
 
@@ -199,8 +202,7 @@ impl Trie {
 struct Builder<A, B> {
     blocks: B,
     current: Option<Block<A>>,
-    nodes: Vec<Node>,
-    entries: Vec<Entry>,
+    nodes: Vec<u32>,
 }
 
 impl<A: Bits, B: Iterator<Item = Block<A>>> Builder<A, B> {
@@ -219,27 +221,43 @@ impl<A: Bits, B: Iterator<Item = Block<A>>> Builder<A, B> {
         }
     }
 
+    /// Adds the node for the 256 slots below a slot, after the nodes below it.
     fn node(&mut self, first: A, depth: u8) -> Result<Entry, TableError> {
-        let mut slots = Vec::with_capacity(16);
-        let (mut starts, mut counts) = ([0_u64; 4], [0_u8; 4]);
-        for slot in 0..=u8::MAX {
+        let mut header = [0_u32; HEADER];
+        let mut entries = Vec::with_capacity(16);
+        let mut next = Some(0_u8);
+        while let Some(slot) = next {
             let entry = self.slot(first.with(depth, 8, slot), depth + 8)?;
-            if slots.last() != Some(&entry) {
-                slots.push(entry);
-                starts[usize::from(slot >> 6)] |= 1 << (slot & 63);
+            if entries.last() != Some(&entry.0) {
+                entries.push(entry.0);
+                header[usize::from(slot >> 5)] |= 1 << (slot & 31);
             }
-            // After the last slot of a word, what is counted so far stands before the next word.
-            if let Some(count) = counts.get_mut(usize::from(slot >> 6) + 1) {
-                *count = u8::try_from(slots.len()).map_err(|_| TableError::Entries)?;
-            }
+            // A leaf covers more than a slot where its block is larger.
+            let spare_bits = match entry.node() {
+                Some(_) => 0,
+                None => (depth + 8).saturating_sub(entry.prefix_length()),
+            };
+            let width = 1_u8.checked_shl(spare_bits.into());
+            next = width.and_then(|width| slot.checked_add(width));
         }
-        let base = u32::try_from(self.entries.len()).map_err(|_| TableError::Entries)?;
-        self.entries.extend(slots);
-        let index = u32::try_from(self.nodes.len()).map_err(|_| TableError::Entries)?;
-        if index & Entry::NODE != 0 || base & Entry::NODE != 0 {
+        let mut before = [0_u8; STARTS];
+        let mut count = 0_u32;
+        for (before, starts) in before.iter_mut().zip(header) {
+            *before = count.to_le_bytes()[0];
+            count += starts.count_ones();
+        }
+        for (word, counts) in header.iter_mut().skip(STARTS).zip(before.chunks(4)) {
+            *word = counts.iter().rev().fold(0, |word, &count| word << 8 | u32::from(count));
+        }
+        let start = u32::try_from(self.nodes.len()).map_err(|_| TableError::Entries)?;
+        if start & Entry::NODE != 0 {
             return Err(TableError::Entries);
         }
-        self.nodes.push(Node { starts, counts, base });
-        Ok(Entry(index | Entry::NODE))
+        self.nodes.extend(header);
+        self.nodes.extend(entries);
+        Ok(Entry(start | Entry::NODE))
     }
 }
+
+#[cfg(test)]
+mod tests;

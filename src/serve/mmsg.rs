@@ -159,6 +159,7 @@ impl Batch {
         header.msg_iov = &raw mut self.reply_parts[slot];
         header.msg_iovlen = 1;
         if self.with_control && control_length > 0 {
+            #[allow(clippy::unnecessary_cast, reason = "its type differs between C libraries")]
             leave_from_arrival(&mut self.controls[i], control_length as usize);
             header.msg_control = control;
             header.msg_controllen = control_length;
