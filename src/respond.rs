@@ -6,7 +6,7 @@ use std::net::IpAddr;
 use crate::answer::{Answer, Data, ExtendedError, GlueSets, MAX_ALIASES, Owner, Set};
 use crate::locate::place::Place;
 use crate::name::{MAX_NAME, wire_length};
-use crate::query::{ClientSubnet, Query, Question, Rcode, Request};
+use crate::query::{ClientSubnet, Question, Rcode, Request};
 use crate::rr::{Rdata, RecordType, RrSet, Ttl};
 use crate::state::State;
 use crate::steer::load_balancer::{ClientSource, LoadBalancer};
@@ -49,17 +49,23 @@ pub struct ClientPlace {
     pub ecs_scope: u8,
 }
 
-/// The answer to anything that is not a query to be ignored; none for that.
+/// Answers anything that is not a message to be ignored; none for that.
 pub fn respond<'s>(
     request: &Request<'_>,
     resolver: IpAddr,
     responder: &Responder<'s, impl Sequences>,
 ) -> Option<Answer<'s>> {
+    let mut answer = Answer::empty(Rcode::NoError);
     match request {
-        Request::Ignore => None,
-        Request::Refused(refused) => Some(Answer::empty(refused.rcode)),
-        Request::Query(query) => Some(responder.answer(query, resolver)),
+        Request::Ignore => return None,
+        Request::Refused(refused) => answer.rcode = refused.rcode,
+        Request::Query(query) => {
+            let subnet = query.edns.and_then(|edns| edns.client_subnet);
+            let client = Client { resolver: Some(resolver), subnet };
+            responder.fill(&query.question, client, &mut answer);
+        }
     }
+    Some(answer)
 }
 
 /// Where the client of a load balancer is (steering.md, "Who the client is").
@@ -79,30 +85,23 @@ pub fn place_client(state: &State, balancer: &LoadBalancer, client: &Client) -> 
 }
 
 impl<'s, S: Sequences> Responder<'s, S> {
-    /// Answers a query.
-    pub fn answer(&self, query: &Query<'_>, resolver: IpAddr) -> Answer<'s> {
-        let subnet = query.edns.and_then(|edns| edns.client_subnet);
-        self.answer_to(&query.question, Client { resolver: Some(resolver), subnet })
+    /// Answers a question of a client.
+    pub fn answer(&self, question: &Question<'_>, client: Client) -> Answer<'s> {
+        let mut answer = Answer::empty(Rcode::NoError);
+        self.fill(question, client, &mut answer);
+        answer
     }
 
-    /// Answers a question of a client.
-    pub fn answer_to(&self, question: &Question<'_>, client: Client) -> Answer<'s> {
+    /// Fills an empty answer in: it is large, and moving it is a good part of a query's cost.
+    fn fill(&self, question: &Question<'_>, client: Client, answer: &mut Answer<'s>) {
         let Some(zone) = self.state.zones.find(&question.key, question.record_type) else {
-            let mut answer = Answer::empty(Rcode::Refused);
+            answer.rcode = Rcode::Refused;
             answer.extended_error = Some(ExtendedError::NotAuthoritative);
-            return answer;
+            return;
         };
-        let mut answer = Answer::empty(Rcode::NoError);
         answer.authoritative = true;
-        Walk {
-            responder: self,
-            zone,
-            client,
-            record_type: question.record_type,
-            answer: &mut answer,
-        }
-        .from(&question.key);
-        answer
+        Walk { responder: self, zone, client, record_type: question.record_type, answer }
+            .from(&question.key);
     }
 }
 

@@ -150,7 +150,7 @@ fn published(state: &State, zone: &Zone) -> u64 {
             }
             let question = Question::of(&node.owner, record_type);
             let nowhere = Client { resolver: None, subnet: None };
-            let answer = responder.answer_to(&question, nowhere);
+            let answer = responder.answer(&question, nowhere);
             for set in &answer.answer {
                 (set.record_type, set.ttl).hash(&mut hasher);
                 set.rdata().for_each(|rdata| rdata.hash(&mut hasher));

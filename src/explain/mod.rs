@@ -243,14 +243,14 @@ pub fn explain(
     let responder = Responder { state, plan: &plan, sequences: &FirstOnly };
     let question = Question::of(name, record_type);
     let mut client = asker.client();
-    let mut answer = responder.answer_to(&question, client);
+    let mut answer = responder.answer(&question, client);
     // "Where the load balancer has client = "resolver" and only IP/LEN is given, IP is the resolver."
     if let Some(balancer) = answer.steered_by
         && balancer.client == ClientSource::Resolver
         && let Asker::Subnet(subnet, None) = asker
     {
         client.resolver = Some(subnet.addr());
-        answer = responder.answer_to(&question, client);
+        answer = responder.answer(&question, client);
     }
     let place = match answer.steered_by {
         Some(balancer) => place_client(state, balancer, &client),

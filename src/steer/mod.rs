@@ -99,8 +99,10 @@ pub struct Pick<'s> {
 /// How the members of a pick follow one another.
 #[derive(Clone, Debug)]
 enum Order<'s> {
-    /// Positions in the set.
-    Drawn(ArrayVec<u16, { MAX_ANSWERS as usize }>),
+    /// One member, by its position in the set.
+    One(u16),
+    /// So many, the chosen one first, the others drawn by the sequence number.
+    Drawn { n: u32, count: u8 },
     /// All of `lead` from `start` on and round, then the rest of the set likewise.
     Rotated { lead: &'s FamilySet, rest: &'s FamilySet, start: u16 },
 }
@@ -160,7 +162,10 @@ pub fn pick<'s>(
     let order = match balancer.answers {
         Answers::Count(count) => {
             let n = sequences.next(first_slot + family_plan.slot, set.fingerprint);
-            Order::Drawn(draw(set, n, count))
+            match count {
+                0 | 1 => Order::One(set.chooser.choose(n)?),
+                count => Order::Drawn { n, count },
+            }
         }
         Answers::All => {
             let lead: &'s FamilySet = &family_plan.lead;
@@ -208,20 +213,22 @@ fn draw(set: &FamilySet, n: u32, count: u8) -> ArrayVec<u16, { MAX_ANSWERS as us
 
 impl<'s> Pick<'s> {
     /// The RDATA of the answer's records, in order.
-    pub fn rdata(&self) -> impl Iterator<Item = &'s Rdata> + '_ {
+    pub fn rdata(&self) -> impl Iterator<Item = &'s Rdata> + use<'s> {
         self.members().flat_map(|member| member.rdata.iter())
     }
 
     /// The members of the answer, in order.
-    pub fn members(&self) -> impl Iterator<Item = &'s plan::Member> + '_ {
+    pub fn members(&self) -> impl Iterator<Item = &'s plan::Member> + use<'s> {
         let set: &'s FamilySet = self.set;
-        let (drawn, all): (&[u16], _) = match &self.order {
-            Order::Drawn(drawn) => (drawn, None),
+        let (drawn, all) = match self.order {
+            Order::One(position) => (ArrayVec::from_iter([position]), None),
+            Order::Drawn { n, count } => (draw(set, n, count), None),
             Order::Rotated { lead, rest, start } => {
-                (&[], Some((*lead, *rest, usize::from(*start))))
+                (ArrayVec::new(), Some((lead, rest, usize::from(start))))
             }
         };
-        let drawn = drawn.iter().filter_map(|&position| set.members.get(usize::from(position)));
+        let drawn = drawn.into_iter();
+        let drawn = drawn.filter_map(|position| set.members.get(usize::from(position)));
         let all = all.into_iter().flat_map(|(lead, rest, start)| {
             rotated(&lead.members, start).chain(rotated(&rest.members, start))
         });

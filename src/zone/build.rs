@@ -10,7 +10,7 @@ use crate::name::Name;
 use crate::rr::{Rdata, Record, RecordType, RrSet, Ttl};
 use crate::steer::load_balancer::LoadBalancerId;
 use crate::zone::master::SourcedRecord;
-use crate::zone::node::{Cut, CutId, Glue, Node, NodeId, Soa, Zone};
+use crate::zone::node::{Cut, CutId, Glue, NameMap, Node, NodeId, Soa, Zone};
 
 /// What a zone is made of.
 #[derive(Debug)]
@@ -105,7 +105,7 @@ pub fn build(mut parts: ZoneParts, report: &Report) -> Option<Zone> {
         soa,
         sources: parts.sources,
         nodes: Vec::new(),
-        index: HashMap::new(),
+        index: NameMap::default(),
         cuts: Vec::new(),
     };
     let mut places: HashMap<(NodeId, RecordType), Place> = HashMap::new();

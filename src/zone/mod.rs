@@ -16,17 +16,15 @@ pub mod rdata;
 mod svcb;
 mod word;
 
-use std::collections::HashMap;
-
 use crate::name::{Name, parent_of};
 use crate::rr::RecordType;
-use crate::zone::node::Zone;
+use crate::zone::node::{NameMap, Zone};
 
 /// All zones of a state.
 #[derive(Debug, Default)]
 pub struct ZoneSet {
     zones: Vec<Zone>,
-    by_apex: HashMap<Box<[u8]>, usize>,
+    by_apex: NameMap<usize>,
 }
 
 impl ZoneSet {

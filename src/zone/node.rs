@@ -19,9 +19,13 @@ pub struct Zone {
     /// The files that it comes from.
     pub sources: Vec<PathBuf>,
     pub(super) nodes: Vec<Node>,
-    pub(super) index: HashMap<Box<[u8]>, NodeId>,
+    pub(super) index: NameMap<NodeId>,
     pub(super) cuts: Vec<Cut>,
 }
+
+/// A map keyed by names in lower-case wire form. Only the configuration puts names in, so the hash
+/// need not stand up to an adversary, and is a fast one.
+pub type NameMap<T> = HashMap<Box<[u8]>, T, foldhash::fast::FixedState>;
 
 /// A node, by its index in the zone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
