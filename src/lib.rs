@@ -8,6 +8,7 @@ pub mod explain;
 pub mod locate;
 pub mod name;
 pub mod query;
+pub mod quick;
 pub mod respond;
 pub mod rr;
 pub mod serial;

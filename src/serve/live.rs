@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use arc_swap::{ArcSwap, Cache};
 
+use crate::quick::Quick;
 use crate::respond::Responder;
 use crate::serve::sequences::SharedSequences;
 use crate::state::State;
@@ -20,6 +21,8 @@ pub struct Moment {
     pub state: Arc<State>,
     /// What health makes of it.
     pub plan: Plan,
+    /// The same for common queries.
+    pub quick: Quick,
     /// The numbers of the answers.
     pub sequences: SharedSequences,
 }
@@ -29,8 +32,9 @@ impl Moment {
     pub fn new(generation: u64, state: State) -> Self {
         let health = Health::uniform(state.probes.targets().len(), HealthState::Healthy);
         let plan = Plan::new(&state.pools, &health);
+        let quick = Quick::compile(&state, &plan);
         let sequences = SharedSequences::new(state.slot_count);
-        Self { generation, state: Arc::new(state), plan, sequences }
+        Self { generation, state: Arc::new(state), plan, quick, sequences }
     }
 
     /// What answers are made from.

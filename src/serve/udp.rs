@@ -16,6 +16,7 @@ use tracing::{error, warn};
 
 use crate::answer::{Answer, ExtendedError};
 use crate::query::{self, Rcode};
+use crate::quick::{self, CommonQuery};
 use crate::respond::{Responder, respond};
 use crate::serve::live::{Live, Moment};
 use crate::serve::mmsg::Batch;
@@ -68,6 +69,7 @@ fn work(socket: &UdpSocket, settings: WorkerSettings, live: &Live, stop: &Atomic
     let mut batch = Batch::new(settings.batch, settings.reports_arrival);
     let mut reader = live.reader();
     let mut sequences = OwnSequences::default();
+    let mut steps = Steps::new(settings.batch);
     let mut failing = false;
     while !stop.load(Ordering::Relaxed) {
         let count = match batch.receive(socket) {
@@ -85,19 +87,82 @@ fn work(socket: &UdpSocket, settings: WorkerSettings, live: &Live, stop: &Atomic
         failing = false;
         let moment = reader.load();
         sequences.follow(moment);
-        let responder =
-            Responder { state: &moment.state, plan: &moment.plan, sequences: &sequences };
-        for i in 0..count {
-            let Some((message, source, out)) = batch.query(i) else { continue };
-            if let Some(length) = answer(message, source, &responder, out) {
-                batch.reply(i, length);
-            }
-        }
+        steps.answer(&mut batch, count, moment, &sequences);
         batch.send(socket);
     }
 }
 
-/// Answers one datagram into `out`; gives the length of the reply, if there is one.
+/// Takes a batch through the steps of the short way, each step for the whole batch: what a query
+/// needs from memory for its next step arrives while the others are worked on.
+#[derive(Debug)]
+struct Steps {
+    queries: Vec<Option<CommonQuery>>,
+    located: Vec<Option<quick::Located>>,
+}
+
+impl Steps {
+    fn new(batch: usize) -> Self {
+        Self { queries: vec![None; batch], located: vec![None; batch] }
+    }
+
+    /// Answers a batch: the common queries the short way, the others the long way.
+    fn answer(
+        &mut self,
+        batch: &mut Batch,
+        count: usize,
+        moment: &Moment,
+        sequences: &OwnSequences,
+    ) {
+        // A fault in one answer is that answer's failure, and the long way says which it is.
+        let short = AssertUnwindSafe(|| self.look_up(batch, count, moment));
+        if catch_unwind(short).is_err() {
+            self.located.fill(None);
+            error!("the short way panicked; the batch takes the long way");
+        }
+        for i in 0..count {
+            let query = self.queries.get(i).and_then(Option::as_ref);
+            let located = self.located.get(i).copied().flatten();
+            let Some((message, source, out)) = batch.query(i) else { continue };
+            let length = match (query, located) {
+                (Some(query), Some(located)) => {
+                    let Moment { state, quick, .. } = moment;
+                    let short =
+                        || quick.answer(message, query, located, &state.locator, sequences, out);
+                    catch_unwind(AssertUnwindSafe(short)).unwrap_or_default()
+                }
+                _ => None,
+            };
+            let length = length.or_else(|| {
+                let Moment { state, plan, .. } = moment;
+                answer(message, source, &Responder { state, plan, sequences }, out)
+            });
+            if let Some(length) = length {
+                batch.reply(i, length);
+            }
+        }
+    }
+
+    /// Reads the batch's common queries, then finds their names and locates their clients.
+    fn look_up(&mut self, batch: &mut Batch, count: usize, moment: &Moment) {
+        let mut approached = 0;
+        for (i, query) in self.queries.iter_mut().enumerate().take(count) {
+            *query = batch.query(i).and_then(|(message, _, _)| quick::parse(message));
+            if let Some(query) = query {
+                approached ^= moment.quick.approach(query);
+            }
+        }
+        std::hint::black_box(approached);
+        let queries = self.queries.iter().zip(&mut self.located).enumerate().take(count);
+        for (i, (query, located)) in queries {
+            *located = query.as_ref().and_then(|query| {
+                let (_, source, _) = batch.query(i)?;
+                moment.quick.locate(query, source, &moment.state.locator)
+            });
+        }
+    }
+}
+
+/// Answers one datagram the long way into `out`; gives the length of the reply, if there is one.
 #[inline]
 pub fn answer(
     message: &[u8],

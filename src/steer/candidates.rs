@@ -5,8 +5,18 @@ use crate::steer::load_balancer::{Rule, Rules};
 
 /// The list that a client matches: the most specific of pop, subdivision, country, region (or its
 /// nearest ancestor that has a list), else the default. `parents` holds each region's parent.
+#[inline]
 pub fn matching<'r>(rules: &'r Rules, place: &Place, parents: &[Option<RegionId>]) -> &'r Rule {
-    let index = rules
+    // Every index was made with its list; an empty list only if that were broken.
+    static NOTHING: Rule = Rule { name: String::new(), candidates: Vec::new() };
+    let index = matching_index(rules, place, parents);
+    rules.lists.get(usize::from(index)).unwrap_or(&NOTHING)
+}
+
+/// The number of the list that a client matches.
+#[inline]
+pub fn matching_index(rules: &Rules, place: &Place, parents: &[Option<RegionId>]) -> u16 {
+    rules
         .pop
         .or_else(|| find(&rules.subdivisions, place.subdivision?))
         .or_else(|| find(&rules.countries, place.country?))
@@ -16,10 +26,7 @@ pub fn matching<'r>(rules: &'r Rules, place: &Place, parents: &[Option<RegionId>
             }
             ancestors(place.region?, parents).find_map(|region| find(&rules.regions, region))
         })
-        .unwrap_or(rules.default);
-    // Every index was made with its list; an empty list only if that were broken.
-    static NOTHING: Rule = Rule { name: String::new(), candidates: Vec::new() };
-    rules.lists.get(usize::from(index)).unwrap_or(&NOTHING)
+        .unwrap_or(rules.default)
 }
 
 /// A region, its parent, and so on to the root of its tree.

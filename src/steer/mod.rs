@@ -115,12 +115,17 @@ pub fn decide<'s>(
     place: &Place,
 ) -> Decision<'s> {
     let rule = candidates::matching(&balancer.rules, place, steering.parents);
+    Decision { rule, outcome: outcome(steering, balancer, rule) }
+}
+
+/// What comes of a candidate list: its first available pool, else the fallback pool.
+#[inline]
+pub fn outcome(steering: &Steering<'_>, balancer: &LoadBalancer, rule: &Rule) -> Outcome {
     let available = |&&pool: &&PoolId| steering.plan.pool(pool).is_some_and(|plan| plan.available);
-    let outcome = match rule.candidates.iter().find(available) {
+    match rule.candidates.iter().find(available) {
         Some(&pool) => Outcome::Available(pool),
         None => fallback(steering, balancer),
-    };
-    Decision { rule, outcome }
+    }
 }
 
 /// The fallback pool, unless it is disabled or its original eligible set is empty.

@@ -123,6 +123,11 @@ impl Plan {
         Self { pools: ids.zip(pools).map(|(id, pool)| PoolPlan::new(id, pool, health)).collect() }
     }
 
+    /// The plans of all pools, by [`PoolId`].
+    pub fn pools(&self) -> &[PoolPlan] {
+        &self.pools
+    }
+
     /// The plan of a pool.
     pub fn pool(&self, id: PoolId) -> Option<&PoolPlan> {
         self.pools.get(id.0 as usize)

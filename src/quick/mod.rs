@@ -1,0 +1,219 @@
+//! The short way of a common query: an A or AAAA question for a steered name, with at most an OPT
+//! whose options are known, answered by one address. Everything else takes the long way, through
+//! `query`, `respond` and `wire`.
+//!
+//! ```text
+//! parse (in place) ─► find (names) ─► place ─► target (pool, by rule) ─► n-th address ─► write
+//! ```
+//!
+//! Nothing is decided here: [`compile`](Quick::compile) asks the same functions that the long way
+//! asks at each query (`steer::candidates`, `steer::outcome`, the plan's sets), once for every rule
+//! and pool when health or configuration change, and lays their results into cache lines. What does
+//! not fit this form is left to the long way. A test holds both ways to the same replies.
+//!
+//! The steps are apart so that a worker can take a whole batch through each of them: the memory that
+//! the next step of one query needs arrives while the others are worked on.
+
+mod compile;
+mod pools;
+mod query;
+
+use std::net::IpAddr;
+
+pub use crate::quick::query::{CommonQuery, parse};
+
+use crate::locate::Locator;
+use crate::query::{CLASS_IN, HEADER, MAX_UDP, OPTION_CLIENT_SUBNET};
+use crate::quick::pools::{Pools, Target};
+use crate::quick::query::{KEY, Key};
+use crate::rr::Ttl;
+use crate::steer::Sequences;
+use crate::steer::load_balancer::ClientSource;
+use crate::steer::pool::Family;
+use crate::wire::opt::OPT;
+
+/// What of the configuration and the plan common queries need, in the form they need it in.
+#[derive(Debug, Default)]
+pub struct Quick {
+    /// An open-addressed table from the hash of a name to its entry; its size is a power of two.
+    slots: Box<[Slot]>,
+    entries: Box<[Entry]>,
+    /// For each profile the number of the rule that clients of each place match.
+    profiles: Vec<Box<[u8]>>,
+    /// For each entry, from its first on, what each rule leads to.
+    targets: Vec<Target>,
+    pools: Pools,
+}
+
+/// A slot of the table of names: the upper half of the hash, and the entry's number plus one.
+#[derive(Clone, Copy, Debug, Default)]
+struct Slot {
+    tag: u32,
+    entry: u32,
+}
+
+/// A steered name, in two cache lines.
+#[derive(Clone, Debug)]
+#[repr(C, align(128))]
+struct Entry {
+    key: Key,
+    key_length: u8,
+    client: ClientSource,
+    depends_on_client: bool,
+    ttl: Ttl,
+    profile: u32,
+    first_target: u32,
+    rules: u32,
+}
+
+/// A query whose name was found, and whose client was located.
+#[derive(Clone, Copy, Debug)]
+pub struct Located {
+    entry: u32,
+    place: u32,
+    scope: u8,
+}
+
+impl Quick {
+    /// Starts the table's memory on its way for a query.
+    #[inline]
+    pub fn approach(&self, query: &CommonQuery) -> u32 {
+        self.slots.get(self.first_slot(query)).map_or(0, |slot| slot.entry)
+    }
+
+    #[inline]
+    fn first_slot(&self, query: &CommonQuery) -> usize {
+        // The table's length is a power of two, or 0.
+        #[allow(clippy::cast_possible_truncation, reason = "the mask keeps the lower bits")]
+        let index = query.hash as usize & self.slots.len().wrapping_sub(1);
+        index
+    }
+
+    /// Finds the name of a query, and locates its client. None where the name takes the long way.
+    #[inline]
+    pub fn locate(
+        &self,
+        query: &CommonQuery,
+        source: IpAddr,
+        locator: &Locator,
+    ) -> Option<Located> {
+        let number = self.find(query)?;
+        let entry = self.entries.get(number as usize)?;
+        let subnet = match entry.client {
+            ClientSource::Ecs => query.subnet.and_then(|subnet| subnet.locating_address()),
+            ClientSource::Resolver => None,
+        };
+        let address = subnet.unwrap_or_else(|| source.to_canonical());
+        let located = locator.locate(address);
+        let scope = if subnet.is_some() && entry.depends_on_client { located.scope } else { 0 };
+        Some(Located { entry: number, place: located.place_index, scope })
+    }
+
+    #[inline]
+    fn find(&self, query: &CommonQuery) -> Option<u32> {
+        let tag = tag_of(query.hash);
+        let mut index = self.first_slot(query);
+        loop {
+            // Half of the slots are empty, so the search ends.
+            let slot = self.slots.get(index)?;
+            let number = slot.entry.checked_sub(1)?;
+            if slot.tag == tag {
+                let entry = self.entries.get(number as usize)?;
+                if entry.key_length == query.key_length && entry.key == query.key {
+                    return Some(number);
+                }
+            }
+            index = (index + 1) & (self.slots.len() - 1);
+        }
+    }
+
+    /// Answers a query into `out`; gives the length of the reply. None where it takes the long way:
+    /// nothing was counted or need be kept of `out` then.
+    #[inline]
+    pub fn answer(
+        &self,
+        message: &[u8],
+        query: &CommonQuery,
+        located: Located,
+        locator: &Locator,
+        sequences: &impl Sequences,
+        out: &mut [u8],
+    ) -> Option<usize> {
+        let entry = self.entries.get(located.entry as usize)?;
+        let rule = *self.profiles.get(entry.profile as usize)?.get(located.place as usize)?;
+        if u32::from(rule) >= entry.rules {
+            return None;
+        }
+        let target = self.targets.get(entry.first_target as usize + usize::from(rule))?;
+        let set = self.pools.set(*target, query.family, located.place, locator)?;
+        let n = sequences.next(target.slot + set.slot, set.fingerprint);
+        write(message, query, entry.ttl, located.scope, set.address(n)?, out)
+    }
+}
+
+/// The half of a hash that a slot keeps.
+#[inline]
+fn tag_of(hash: u64) -> u32 {
+    // The lower half chooses the slot; the upper one tells names in it apart.
+    #[allow(clippy::cast_possible_truncation, reason = "the shift leaves 32 bits")]
+    let tag = (hash >> 32) as u32;
+    tag
+}
+
+/// Writes a reply with one address record, as `wire::write` does.
+#[inline]
+fn write(
+    message: &[u8],
+    query: &CommonQuery,
+    ttl: Ttl,
+    scope: u8,
+    address: &[u8],
+    out: &mut [u8],
+) -> Option<usize> {
+    let question_end = usize::from(query.question_end);
+    let record_type: u16 = match query.family {
+        Family::V4 => 1,
+        Family::V6 => 28,
+    };
+    let [id_high, id_low, flags, ..] = *message.first_chunk::<HEADER>()?;
+    out.get_mut(..question_end)?.copy_from_slice(message.get(..question_end)?);
+    // QR, AA, and RD as it came; NOERROR; one question, one answer, the OPT.
+    let with_opt = u8::from(query.edns.is_some());
+    let header = [id_high, id_low, 0x84 | (flags & 1), 0, 0, 1, 0, 1, 0, 0, 0, with_opt];
+    out.first_chunk_mut::<HEADER>()?.copy_from_slice(&header);
+
+    let record = out.get_mut(question_end..)?;
+    let [type_high, type_low] = record_type.to_be_bytes();
+    let [class_high, class_low] = CLASS_IN.to_be_bytes();
+    let [ttl_0, ttl_1, ttl_2, ttl_3] = ttl.seconds().to_be_bytes();
+    let length = u8::try_from(address.len()).ok()?;
+    let fixed = [
+        0xc0, 12, type_high, type_low, class_high, class_low, ttl_0, ttl_1, ttl_2, ttl_3, 0, length,
+    ];
+    record.first_chunk_mut::<12>()?.copy_from_slice(&fixed);
+    record.get_mut(12..12 + address.len())?.copy_from_slice(address);
+    let mut end = question_end + 12 + address.len();
+
+    if let Some(edns) = &query.edns {
+        let option = query.subnet.map(|subnet| subnet.reply(scope));
+        let data = option.as_deref().unwrap_or_default();
+        let options = if option.is_some() { 4 + data.len() } else { 0 };
+        let opt = out.get_mut(end..end + OPT + options)?;
+        let [size_high, size_low] = MAX_UDP.to_be_bytes();
+        let dnssec_ok = if edns.dnssec_ok { 0x80 } else { 0 };
+        let fixed =
+            [0, 0, 41, size_high, size_low, 0, 0, dnssec_ok, 0, 0, u8::try_from(options).ok()?];
+        opt.first_chunk_mut::<OPT>()?.copy_from_slice(&fixed);
+        if option.is_some() {
+            let [code_high, code_low] = OPTION_CLIENT_SUBNET.to_be_bytes();
+            let head = [code_high, code_low, 0, u8::try_from(data.len()).ok()?];
+            opt.get_mut(OPT..OPT + 4)?.copy_from_slice(&head);
+            opt.get_mut(OPT + 4..)?.copy_from_slice(data);
+        }
+        end += OPT + options;
+    }
+    Some(end)
+}
+
+/// The most octets that a name of the table has.
+pub const MAX_KEY: usize = KEY;
