@@ -27,6 +27,8 @@ pub struct Server {
     pub zones: PathBuf,
     /// The folder of the location data.
     pub geo: PathBuf,
+    /// True if `geo` was named, and so must be there.
+    pub geo_is_named: bool,
     /// The folder of what must outlast a restart.
     pub state: PathBuf,
     /// Threads that answer; 0 for one per core.
@@ -59,6 +61,7 @@ impl Default for Server {
             listen_is_default: true,
             zones: PathBuf::from("zones"),
             geo: PathBuf::from("geo"),
+            geo_is_named: false,
             state: PathBuf::from("state"),
             workers: 0,
             pop: None,
@@ -113,6 +116,7 @@ impl Server {
         }
         if let Some(geo) = path("geo") {
             self.geo = geo;
+            self.geo_is_named = true;
         }
         if let Some(state) = path("state") {
             self.state = state;
