@@ -67,13 +67,12 @@ fn limits_of_numbers_are_kept() {
     site.write("zones/example.test.toml", format!("{ZONE_HEAD}{origin}"));
     assert_eq!(
         site.check().stderr,
-        "./zones/example.test.toml:19:59: error: pools.p.origins[0].zone: there are more than \
+        "./zones/example.test.toml:19:56: error: pools.p.origins[0].zone: there are more than \
          65,535 zone names\n    help: use fewer distinct zones\n"
     );
 
-    let regions = |count| -> String {
-        names(count).map(|name| format!("[regions.{name}]\n")).collect()
-    };
+    let regions =
+        |count| -> String { names(count).map(|name| format!("[regions.{name}]\n")).collect() };
     let site = Site::with_zone("");
     site.write("geo/regions.toml", regions(65_535));
     assert_eq!(site.check().stderr, "");
