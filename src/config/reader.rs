@@ -68,6 +68,11 @@ pub struct Place {
 }
 
 impl Place {
+    /// The file and line, for a message about another place.
+    pub fn line(&self) -> String {
+        format!("{}:{}", self.file.display(), self.position.line)
+    }
+
     /// Reports an error at this place.
     pub fn error(&self, report: &Report, message: impl Into<String>, help: impl Into<String>) {
         report.error(&self.file, Some(self.position), self.key.clone(), message, help);
@@ -87,11 +92,14 @@ pub struct Table<'t, 'a> {
     span: Range<usize>,
     entries: &'t DeTable<'a>,
     known: RefCell<Vec<&'static str>>,
+    /// Keys that are known to be wrong here: told when they stand, and never suggested.
+    refused: RefCell<Vec<&'static str>>,
 }
 
 impl<'t, 'a> Table<'t, 'a> {
     fn new(file: File<'a>, path: String, entries: &'t DeTable<'a>, span: Range<usize>) -> Self {
-        Self { file, path, span, entries, known: RefCell::default() }
+        let (known, refused) = (RefCell::default(), RefCell::default());
+        Self { file, path, span, entries, known, refused }
     }
 
     /// Where mistakes of this table go.
@@ -126,7 +134,13 @@ impl<'t, 'a> Table<'t, 'a> {
 
     /// The value of an optional key.
     pub fn optional(&self, key: &'static str) -> Option<Value<'t, 'a>> {
-        self.known.borrow_mut().push(key);
+        if !self.known.borrow().contains(&key) {
+            self.known.borrow_mut().push(key);
+        }
+        self.entry(key)
+    }
+
+    fn entry(&self, key: &str) -> Option<Value<'t, 'a>> {
         let (key_span, value) = self.entries.get_key_value(key)?;
         Some(Value { file: self.file, path: self.path_of(key), key: key_span.span(), value })
     }
@@ -145,10 +159,14 @@ impl<'t, 'a> Table<'t, 'a> {
     /// A key that the specification has and this version does not offer: an error where it stands,
     /// because nothing is accepted and ignored.
     pub fn not_offered(&self, keys: &[&'static str]) {
-        for key in keys {
-            if let Some(value) = self.optional(key) {
-                value.key_error("not offered by this version", "remove the key");
-            }
+        self.refuse(keys, "not offered by this version", "remove the key");
+    }
+
+    /// Keys that are an error where they stand, for a reason of their own.
+    pub fn refuse(&self, keys: &[&'static str], message: &str, help: &str) {
+        self.refused.borrow_mut().extend(keys);
+        for value in keys.iter().filter_map(|key| self.entry(key)) {
+            value.key_error(message, help);
         }
     }
 
@@ -171,7 +189,8 @@ impl<'t, 'a> Table<'t, 'a> {
     pub fn finish(&self) {
         let known = self.known.borrow();
         for (key, value) in self.entries() {
-            if !known.contains(&key.as_str()) {
+            let key_text = key.as_str();
+            if !known.contains(&key_text) && !self.refused.borrow().contains(&key_text) {
                 let help = match nearest(&key, known.iter().copied()) {
                     Some(near) => format!("did you mean `{near}`?"),
                     None => format!("the keys here are {}", known.join(", ")),
