@@ -8,7 +8,7 @@ use hickory_proto::op::{
     emit_message_parts,
 };
 use hickory_proto::rr::rdata::NULL;
-use hickory_proto::rr::rdata::opt::EdnsOption;
+use hickory_proto::rr::rdata::opt::{EdnsCode, EdnsOption};
 use hickory_proto::rr::{DNSClass, Name, RData, Record, RecordType as HickoryType};
 use hickory_proto::serialize::binary::{BinDecodable, BinDecoder, BinEncoder, Restrict};
 
@@ -208,8 +208,10 @@ impl Draft {
     fn fit(&mut self, limit: usize) -> Result<(), ProtoError> {
         while self.encoded_length(limit)? > limit {
             let Some((section, _)) = self.sets.pop() else {
-                // Nothing but header, question and OPT is left: they fit without the options.
-                self.edns = self.edns.take().map(|_| plain_edns(false));
+                // Nothing but header, question and OPT is left: they fit without the error's text.
+                if let Some(edns) = &mut self.edns {
+                    edns.options_mut().remove(EdnsCode::from(OPTION_EXTENDED_ERROR));
+                }
                 return Ok(());
             };
             self.metadata.truncation |= section < Section::Helpful;

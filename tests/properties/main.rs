@@ -11,10 +11,12 @@
 use proptest::prelude::ProptestConfig;
 
 mod model;
+mod strict;
 mod world;
 
 mod choice;
 mod decision;
+mod replies;
 mod scope;
 
 /// How many random cases a property is tried with: so many times `MERIDIAN_PROPERTY_FACTOR`, which
