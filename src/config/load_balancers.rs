@@ -227,7 +227,7 @@ fn pool(value: &Value<'_, '_>, scope: &BalancerScope<'_>) -> Option<PoolId> {
 /// A list of pools: not empty, none twice.
 fn pool_list(value: &Value<'_, '_>, scope: &BalancerScope<'_>) -> Vec<PoolId> {
     let entries = value.list("a list of pools").unwrap_or_default();
-    if entries.is_empty() && value.is_list() {
+    if value.is_empty_list() {
         value.error("the list is empty", "name at least one pool");
     }
     let mut pools = Vec::new();

@@ -179,7 +179,7 @@ fn origins(
     monitor: Option<MonitorId>,
 ) -> Vec<Origin> {
     let list = value.list("a list of origins ([[pools.NAME.origins]])").unwrap_or_default();
-    if list.is_empty() && value.is_list() {
+    if value.is_empty_list() {
         value.error("the pool has no origins", "add [[pools.NAME.origins]] with name and address");
     }
     if list.len() > MAX_ORIGINS {
@@ -235,8 +235,7 @@ fn parse_origin(
         })
         .collect();
     if let Some(value) = &address_value
-        && value.is_list()
-        && value.list("a list").is_some_and(|list| list.is_empty())
+        && value.is_empty_list()
     {
         value.error("the origin has no address", "give at least one IP address");
     }

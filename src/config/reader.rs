@@ -6,8 +6,10 @@
 //! an unknown key. A method that returns `None` has reported the reason.
 
 use std::cell::RefCell;
+use std::fmt;
 use std::net::IpAddr;
 use std::ops::{Range, RangeInclusive};
+use std::rc::Rc;
 use std::time::Duration;
 
 use toml::Spanned;
@@ -51,7 +53,7 @@ pub struct Document<'a> {
 impl<'a> Document<'a> {
     /// The file's outermost table.
     pub fn root(&self) -> Table<'_, 'a> {
-        Table::new(self.file, String::new(), self.root.get_ref(), self.root.span())
+        Table::new(self.file, KeyPath::default(), self.root.get_ref(), self.root.span())
     }
 }
 
@@ -84,11 +86,52 @@ impl Place {
     }
 }
 
+/// The path of a value, which is written out where there is something to say of it only: most files
+/// have very many values and no mistake.
+#[derive(Clone, Debug, Default)]
+struct KeyPath<'t>(Option<Rc<(KeyPath<'t>, Step<'t>)>>);
+
+/// How a value follows from the one that it is in.
+#[derive(Clone, Copy, Debug)]
+enum Step<'t> {
+    /// By its key in a table.
+    Key(&'t str),
+    /// By its number in a list.
+    Index(usize),
+}
+
+impl<'t> KeyPath<'t> {
+    fn then(&self, step: Step<'t>) -> Self {
+        Self(Some(Rc::new((self.clone(), step))))
+    }
+}
+
+impl fmt::Display for KeyPath<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Some((before, step)) = self.0.as_deref() else { return Ok(()) };
+        before.fmt(f)?;
+        match step {
+            Step::Index(index) => write!(f, "[{index}]"),
+            Step::Key(key) => {
+                if before.0.is_some() {
+                    f.write_str(".")?;
+                }
+                let bare = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
+                if !key.is_empty() && key.chars().all(bare) {
+                    f.write_str(key)
+                } else {
+                    write!(f, "{key:?}")
+                }
+            }
+        }
+    }
+}
+
 /// A table that is being read.
 #[derive(Debug)]
 pub struct Table<'t, 'a> {
     file: File<'a>,
-    path: String,
+    path: KeyPath<'t>,
     span: Range<usize>,
     entries: &'t DeTable<'a>,
     known: RefCell<Vec<&'static str>>,
@@ -97,7 +140,12 @@ pub struct Table<'t, 'a> {
 }
 
 impl<'t, 'a> Table<'t, 'a> {
-    fn new(file: File<'a>, path: String, entries: &'t DeTable<'a>, span: Range<usize>) -> Self {
+    fn new(
+        file: File<'a>,
+        path: KeyPath<'t>,
+        entries: &'t DeTable<'a>,
+        span: Range<usize>,
+    ) -> Self {
         let (known, refused) = (RefCell::default(), RefCell::default());
         Self { file, path, span, entries, known, refused }
     }
@@ -108,25 +156,14 @@ impl<'t, 'a> Table<'t, 'a> {
     }
 
     /// The path of a key of this table.
-    fn path_of(&self, key: &str) -> String {
-        let bare = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
-        let key = if !key.is_empty() && key.chars().all(bare) {
-            key.to_owned()
-        } else {
-            format!("{key:?}")
-        };
-        if self.path.is_empty() { key } else { format!("{}.{key}", self.path) }
-    }
-
-    /// The table's own path.
-    pub fn path(&self) -> &str {
-        &self.path
+    fn path_of(&self, key: &'t str) -> KeyPath<'t> {
+        self.path.then(Step::Key(key))
     }
 
     /// Where the table stands.
     pub fn place(&self) -> Place {
         Place {
-            key: self.path.clone(),
+            key: self.path.to_string(),
             position: self.file.source.start_of(&self.span),
             file: self.file.source.path().to_owned(),
         }
@@ -140,7 +177,7 @@ impl<'t, 'a> Table<'t, 'a> {
         self.entry(key)
     }
 
-    fn entry(&self, key: &str) -> Option<Value<'t, 'a>> {
+    fn entry(&self, key: &'static str) -> Option<Value<'t, 'a>> {
         let (key_span, value) = self.entries.get_key_value(key)?;
         Some(Value { file: self.file, path: self.path_of(key), key: key_span.span(), value })
     }
@@ -150,7 +187,7 @@ impl<'t, 'a> Table<'t, 'a> {
         let value = self.optional(key);
         if value.is_none() {
             let mut place = self.place();
-            place.key = self.path_of(key);
+            place.key = self.path_of(key).to_string();
             place.error(self.file.report, "the key is missing", help);
         }
         value
@@ -177,7 +214,7 @@ impl<'t, 'a> Table<'t, 'a> {
             .iter()
             .map(|(key, value)| {
                 let name = key.get_ref().to_string();
-                let path = self.path_of(&name);
+                let path = self.path_of(key.get_ref());
                 (name, Value { file: self.file, path, key: key.span(), value })
             })
             .collect();
@@ -205,7 +242,7 @@ impl<'t, 'a> Table<'t, 'a> {
 #[derive(Clone, Debug)]
 pub struct Value<'t, 'a> {
     file: File<'a>,
-    path: String,
+    path: KeyPath<'t>,
     key: Range<usize>,
     value: &'t Spanned<DeValue<'a>>,
 }
@@ -233,7 +270,7 @@ impl<'t, 'a> Value<'t, 'a> {
 
     fn place_at(&self, offset: usize) -> Place {
         Place {
-            key: self.path.clone(),
+            key: self.path.to_string(),
             position: self.file.source.position(offset),
             file: self.file.source.path().to_owned(),
         }
@@ -398,11 +435,16 @@ impl<'t, 'a> Value<'t, 'a> {
         };
         let entry = |(index, value): (usize, &'t Spanned<DeValue<'a>>)| Self {
             file: self.file,
-            path: format!("{}[{index}]", self.path),
+            path: self.path.then(Step::Index(index)),
             key: value.span(),
             value,
         };
         Some(array.iter().enumerate().map(entry).collect())
+    }
+
+    /// True if the value is a list without entries.
+    pub fn is_empty_list(&self) -> bool {
+        self.value.get_ref().as_array().is_some_and(|array| array.is_empty())
     }
 
     /// A list, or a single value in its place.

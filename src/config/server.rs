@@ -105,7 +105,7 @@ impl Server {
         if let Some(value) = table.optional("listen") {
             self.listen = value.one_or_list().iter().filter_map(listen_address).collect();
             self.listen_is_default = false;
-            if value.is_list() && value.list("a list").is_some_and(|list| list.is_empty()) {
+            if value.is_empty_list() {
                 value.error("nothing is listened on", "give at least one \"address:port\"");
             }
         }

@@ -99,7 +99,7 @@ fn parse_record(value: &Value<'_, '_>, apex: &Name, default_ttl: Ttl) -> Vec<Sou
     let Some(data) = data else { return Vec::new() };
     let strings = data.list("a list with one string a record, as [\"192.0.2.1\"]");
     let strings = strings.unwrap_or_default();
-    if strings.is_empty() && data.is_list() {
+    if data.is_empty_list() {
         data.error("there is no data", "give one string a record, or remove the record");
     }
     let read = |data: &Value<'_, '_>| {
