@@ -22,8 +22,8 @@ pub struct Answer<'s> {
     pub rcode: Rcode,
     /// AA.
     pub authoritative: bool,
-    /// The answer section: aliases (a DNAME brings two sets), and what they lead to.
-    pub answer: ArrayVec<Set<'s>, { 2 * MAX_ALIASES + 1 }>,
+    /// The answer section: what was found at the name and at each alias; a DNAME brings two sets.
+    pub answer: ArrayVec<Set<'s>, { 2 * (1 + MAX_ALIASES) }>,
     /// The authority section: the SOA of a negative answer, or the NS of a referral.
     pub authority: Option<Set<'s>>,
     /// The addresses of a referral's name servers.

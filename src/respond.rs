@@ -275,3 +275,30 @@ impl<'s, S: Sequences> Walk<'_, 's, S> {
         debug_assert!(!full, "a chain of aliases is bounded");
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::build::{Files, build};
+    use crate::config::report::{Report, Source};
+    use crate::config::server::Server;
+    use crate::name::Name;
+    use crate::steer::FirstOnly;
+    use crate::steer::availability::Health;
+
+    #[test]
+    fn a_chain_of_redirections_is_followed_eight_times_and_no_more() {
+        let zone = "zone = \"test\"\n[[records]]\nname = \"@\"\ntype = \"NS\"\ndata = [\"ns.\"]\n\
+                    [[records]]\nname = \"d\"\ntype = \"DNAME\"\ndata = [\"x.d\"]\n";
+        let files = Files { zones: vec![Source::new("test.toml", zone)], ..Files::default() };
+        let report = Report::default();
+        let read = |_: &std::path::Path| Err(std::io::ErrorKind::NotFound.into());
+        let state = build(&files, &Server::default(), &read, &report).unwrap();
+        let plan = Plan::new(&state.pools, &Health::default());
+        let responder = Responder { state: &state, plan: &plan, sequences: &FirstOnly };
+        let name = Name::parse_absolute("a.d.test").unwrap();
+        let client = Client { resolver: None, subnet: None };
+        let answer = responder.answer(&Question::of(&name, RecordType::A), client);
+        assert_eq!(answer.answer.len(), 2 * (1 + MAX_ALIASES));
+    }
+}

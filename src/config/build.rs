@@ -140,12 +140,11 @@ struct Builder<'b> {
 impl Builder<'_> {
     /// Reads `shared.toml`.
     fn read_shared(&mut self, table: &Table<'_, '_>, scope: &mut Scope) {
-        if let Some(value) = table.optional("zone") {
-            value.key_error(
-                "shared.toml has no zone",
-                "remove the key, or give the zone a file of its own",
-            );
-        }
+        table.refuse(
+            &["zone", "ttl", "zonefile", "soa", "records", "load_balancers"],
+            "shared.toml has pools and monitors only",
+            "remove it, or move it to the file of its zone",
+        );
         self.read_monitors(table, scope);
         self.read_pools(table, scope, None);
     }
@@ -216,6 +215,7 @@ impl Builder<'_> {
     fn finish_zone(&mut self, zone: ReadZone<'_, '_, '_>) -> Option<Zone> {
         let ReadZone { table, source, head, scope } = zone;
         let mut sources = vec![source.path().to_owned()];
+        let errors = self.report.error_count();
         let master_records = match &head.zonefile {
             Some((path, place)) => {
                 let path = source.path().parent().unwrap_or_else(|| Path::new("")).join(path);
@@ -238,6 +238,7 @@ impl Builder<'_> {
             }
             None => Vec::new(),
         };
+        let is_complete = head.records_are_complete && self.report.error_count() == errors;
         let master_minimum = master_records
             .iter()
             .find(|sourced| sourced.record.record_type == RecordType::SOA)
@@ -256,6 +257,7 @@ impl Builder<'_> {
             toml_records: head.records,
             master_records,
             soa: head.soa,
+            is_complete,
             sources,
             steered,
         };

@@ -31,8 +31,7 @@ pub struct Paths {
 /// error.
 pub fn load(paths: &Paths, report: &Report) -> (Server, Option<State>) {
     let server = read_server(paths, report);
-    let files =
-        Files { zones: read_zones(&server.zones, report), ..read_geo(&server, paths, report) };
+    let files = Files { zones: read_zones(&server.zones, report), ..read_geo(&server, report) };
     let state = build(&files, &server, &|path| fs::read_to_string(path), report);
     (server, state)
 }
@@ -41,19 +40,19 @@ pub fn load(paths: &Paths, report: &Report) -> (Server, Option<State>) {
 pub fn read_server(paths: &Paths, report: &Report) -> Server {
     let folder = paths.folder.as_deref().unwrap_or_else(|| Path::new(""));
     let path = paths.config.clone().unwrap_or_else(|| folder.join(DEFAULT_CONFIG));
-    let mut server = match (fs::read_to_string(&path), &paths.config) {
-        (Ok(text), _) => Server::parse(&Source::new(path, text), report),
-        (Err(error), None) if error.kind() == io::ErrorKind::NotFound => Server::within(folder),
-        (Err(error), _) => {
-            unreadable(&path, &error, "name the server's settings with --config FILE", report);
-            Server::within(folder)
-        }
+    // The default file may be missing, a named one may not.
+    let source =
+        if paths.config.is_some() || path.exists() { read_source(&path, report) } else { None };
+    let mut server = match source {
+        Some(source) => Server::parse(&source, report),
+        None => Server::within(folder),
     };
     if let Some(zones) = &paths.zones {
         server.zones.clone_from(zones);
     }
     if let Some(geo) = &paths.geo {
         server.geo.clone_from(geo);
+        server.geo_is_named = true;
     }
     server
 }
@@ -100,18 +99,19 @@ fn read_source(path: &Path, report: &Report) -> Option<Source> {
             None
         }
         Err(error) => {
-            unreadable(path, &error, "make the file readable for the server", report);
+            let help = "make it a file that the server can read, or name another";
+            unreadable(path, &error, help, report);
             None
         }
     }
 }
 
 /// Reads the location data; the folder may be missing unless it was named.
-fn read_geo(server: &Server, paths: &Paths, report: &Report) -> Files {
+fn read_geo(server: &Server, report: &Report) -> Files {
     let folder = &server.geo;
     let databases = match files_of(folder, "mmdb") {
         Ok(databases) => databases,
-        Err(error) if error.kind() == io::ErrorKind::NotFound && paths.geo.is_none() => {
+        Err(error) if error.kind() == io::ErrorKind::NotFound && !server.geo_is_named => {
             let help = "make the folder and put a *.mmdb database or subnets.toml into it";
             let message = "there is no location data: every client is without a location";
             report.warning(folder, None, "", message, help);

@@ -8,6 +8,7 @@ use std::time::Duration;
 use crate::config::reader::{Place, Table, Value, parse_duration};
 use crate::config::report::nearest;
 use crate::locate::Regions;
+use crate::locate::codes::Area;
 use crate::locate::place::{Country, RegionId, Subdivision};
 use crate::name::Name;
 use crate::rr::Ttl;
@@ -188,16 +189,22 @@ fn warn_of_ttl(ttl: Ttl, value: &Value<'_, '_>, negative_ttl: Ttl) {
     } else if ttl > negative_ttl {
         value.warning(
             format!("the TTL exceeds the zone's minimum of {} s", negative_ttl.seconds()),
-            "lower it, so that clients follow a change as soon as a missing record's would be seen",
+            format!("give {} or less, or a larger minimum in the SOA", negative_ttl.seconds()),
         );
     }
 }
 
 fn answers(value: &Value<'_, '_>) -> Option<Answers> {
+    let wanted = "\"all\", or a number of origins";
     if value.is_string() {
-        return value.choice(&[("all", Answers::All)]);
+        let all = value.string(wanted)? == "all";
+        if !all {
+            let help = format!("give {wanted} from 1 to {MAX_ANSWERS}");
+            value.error("the number of answers is \"all\" or a number", help);
+        }
+        return all.then_some(Answers::All);
     }
-    let count = value.integer(1..=u64::from(MAX_ANSWERS), "\"all\", or a number of origins")?;
+    let count = value.integer(1..=u64::from(MAX_ANSWERS), wanted)?;
     u8::try_from(count).ok().map(Answers::Count)
 }
 
@@ -220,7 +227,7 @@ fn pool(value: &Value<'_, '_>, scope: &BalancerScope<'_>) -> Option<PoolId> {
 /// A list of pools: not empty, none twice.
 fn pool_list(value: &Value<'_, '_>, scope: &BalancerScope<'_>) -> Vec<PoolId> {
     let entries = value.list("a list of pools").unwrap_or_default();
-    if entries.is_empty() && value.is_list() {
+    if value.is_empty_list() {
         value.error("the list is empty", "name at least one pool");
     }
     let mut pools = Vec::new();
@@ -255,16 +262,13 @@ fn geo_rules(table: &Table<'_, '_>, scope: &BalancerScope<'_>, pools: &[PoolId])
     let mut subdivisions: BTreeMap<Subdivision, u16> = BTreeMap::new();
     for (code, value) in entries("country_pools").inspect(|_| explicit = true).unwrap_or_default() {
         let list = add(&mut rules, &value, format!("country_pools.{code}"));
-        let duplicate = if let Some(country) = Country::parse(&code) {
-            countries.insert(country, list).is_some()
-        } else if let Some(subdivision) = Subdivision::parse(&code) {
-            subdivisions.insert(subdivision, list).is_some()
-        } else {
-            value.key_error(
-                format!("{code:?} is not a country or subdivision"),
-                "give an ISO 3166 code, as GB or \"US-CA\"",
-            );
-            false
+        let duplicate = match Area::parse(&code) {
+            Ok(Area::Country(country)) => countries.insert(country, list).is_some(),
+            Ok(Area::Subdivision(subdivision)) => subdivisions.insert(subdivision, list).is_some(),
+            Err(error) => {
+                value.key_error(error.to_string(), error.help());
+                false
+            }
         };
         if duplicate {
             value.key_error(format!("{code} has a list already"), "give each code once");

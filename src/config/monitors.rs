@@ -230,7 +230,7 @@ pub fn parse_monitor(name: &str, value: &Value<'_, '_>, allow_exec: bool) -> Opt
         {
             let types = kinds.iter().map(|&kind| word(kind)).collect::<Vec<_>>().join(", ");
             let help = format!("remove the key; it belongs to type {types}");
-            value.key_error(format!("a {} monitor has no such key", word(kind)), help);
+            value.key_error(format!("monitors of type {} have no such key", word(kind)), help);
         }
     }
     let probe = parse_probe(kind, &table, place, allow_exec);
@@ -302,11 +302,13 @@ fn parse_probe(
         Kind::Tcp => Probe::Tcp { port: needed_port()? },
         Kind::Tls => Probe::Tls { port: port_or(443), tls: tls_check(table) },
         Kind::Icmp => Probe::Icmp,
-        Kind::Udp => Probe::Udp {
-            payload: needed("payload", "give the text that is sent")?,
-            expected_reply: text("expected_reply", "the text that the reply begins with"),
-            port: needed_port()?,
-        },
+        // Everything is read before anything is given up, so that all mistakes show.
+        Kind::Udp => {
+            let payload = needed("payload", "give the text that is sent");
+            let expected_reply = text("expected_reply", "the text that the reply begins with");
+            let port = needed_port();
+            Probe::Udp { port: port?, payload: payload?, expected_reply }
+        }
         Kind::Grpc => Probe::Grpc {
             service: text("service", "a service's name").unwrap_or_default(),
             port: needed_port()?,
@@ -321,11 +323,9 @@ fn parse_probe(
                 }
                 parsed
             });
-            Probe::Dns {
-                port: port_or(53),
-                query_name: name.and_then(|value| value.name(&Name::root()))?,
-                query_type: query_type?,
-            }
+            let port = port_or(53);
+            let query_name = name.and_then(|value| value.name(&Name::root()));
+            Probe::Dns { port, query_name: query_name?, query_type: query_type? }
         }
         Kind::Exec => {
             if let (false, Some(place)) = (allow_exec, place) {

@@ -1,7 +1,7 @@
 //! `[pools]`: pools and their origins, from TOML to the types that the decision reads.
 
 use std::collections::HashMap;
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr};
 
 use crate::config::decimal::Decimal;
 use crate::config::reader::{Table, Value};
@@ -89,7 +89,7 @@ pub fn parse_pool(name: &str, value: &Value<'_, '_>, scope: &mut PoolScope<'_>) 
         && !origins.is_empty()
     {
         minimum.error(
-            format!("{minimum_origins} is more than the pool's {} origins", origins.len()),
+            format!("{minimum_origins} must be healthy, and the pool has {} in all", origins.len()),
             "the pool could never be healthy: give a number that it can reach",
         );
     }
@@ -179,7 +179,7 @@ fn origins(
     monitor: Option<MonitorId>,
 ) -> Vec<Origin> {
     let list = value.list("a list of origins ([[pools.NAME.origins]])").unwrap_or_default();
-    if list.is_empty() && value.is_list() {
+    if value.is_empty_list() {
         value.error("the pool has no origins", "add [[pools.NAME.origins]] with name and address");
     }
     if list.len() > MAX_ORIGINS {
@@ -235,8 +235,7 @@ fn parse_origin(
         })
         .collect();
     if let Some(value) = &address_value
-        && value.is_list()
-        && value.list("a list").is_some_and(|list| list.is_empty())
+        && value.is_empty_list()
     {
         value.error("the origin has no address", "give at least one IP address");
     }
@@ -262,7 +261,7 @@ fn parse_origin(
 fn origin_address(value: &Value<'_, '_>) -> Option<IpAddr> {
     let text = value.string("an IP address")?;
     if let Ok(ip) = text.parse::<IpAddr>() {
-        if ip.is_unspecified() || ip.is_multicast() {
+        if ip.is_unspecified() || ip.is_multicast() || ip == IpAddr::V4(Ipv4Addr::BROADCAST) {
             value.error(
                 format!("{ip} is the address of no server"),
                 "give the server's own address",
@@ -296,7 +295,7 @@ pub fn availability_zone(
     check_name(value, name);
     let id = zones.intern(name);
     if id.is_none() {
-        value.error("there are more than 65,535 zone names", "use fewer");
+        value.error("there are more than 65,535 zone names", "use fewer distinct zones");
     }
     id
 }

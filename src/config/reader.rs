@@ -6,8 +6,10 @@
 //! an unknown key. A method that returns `None` has reported the reason.
 
 use std::cell::RefCell;
+use std::fmt;
 use std::net::IpAddr;
 use std::ops::{Range, RangeInclusive};
+use std::rc::Rc;
 use std::time::Duration;
 
 use toml::Spanned;
@@ -51,7 +53,7 @@ pub struct Document<'a> {
 impl<'a> Document<'a> {
     /// The file's outermost table.
     pub fn root(&self) -> Table<'_, 'a> {
-        Table::new(self.file, String::new(), self.root.get_ref(), self.root.span())
+        Table::new(self.file, KeyPath::default(), self.root.get_ref(), self.root.span())
     }
 }
 
@@ -68,6 +70,11 @@ pub struct Place {
 }
 
 impl Place {
+    /// The file and line, for a message about another place.
+    pub fn line(&self) -> String {
+        format!("{}:{}", self.file.display(), self.position.line)
+    }
+
     /// Reports an error at this place.
     pub fn error(&self, report: &Report, message: impl Into<String>, help: impl Into<String>) {
         report.error(&self.file, Some(self.position), self.key.clone(), message, help);
@@ -79,19 +86,68 @@ impl Place {
     }
 }
 
+/// The path of a value, which is written out where there is something to say of it only: most files
+/// have very many values and no mistake.
+#[derive(Clone, Debug, Default)]
+struct KeyPath<'t>(Option<Rc<(KeyPath<'t>, Step<'t>)>>);
+
+/// How a value follows from the one that it is in.
+#[derive(Clone, Copy, Debug)]
+enum Step<'t> {
+    /// By its key in a table.
+    Key(&'t str),
+    /// By its number in a list.
+    Index(usize),
+}
+
+impl<'t> KeyPath<'t> {
+    fn then(&self, step: Step<'t>) -> Self {
+        Self(Some(Rc::new((self.clone(), step))))
+    }
+}
+
+impl fmt::Display for KeyPath<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Some((before, step)) = self.0.as_deref() else { return Ok(()) };
+        before.fmt(f)?;
+        match step {
+            Step::Index(index) => write!(f, "[{index}]"),
+            Step::Key(key) => {
+                if before.0.is_some() {
+                    f.write_str(".")?;
+                }
+                let bare = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
+                if !key.is_empty() && key.chars().all(bare) {
+                    f.write_str(key)
+                } else {
+                    write!(f, "{key:?}")
+                }
+            }
+        }
+    }
+}
+
 /// A table that is being read.
 #[derive(Debug)]
 pub struct Table<'t, 'a> {
     file: File<'a>,
-    path: String,
+    path: KeyPath<'t>,
     span: Range<usize>,
     entries: &'t DeTable<'a>,
     known: RefCell<Vec<&'static str>>,
+    /// Keys that are known to be wrong here: told when they stand, and never suggested.
+    refused: RefCell<Vec<&'static str>>,
 }
 
 impl<'t, 'a> Table<'t, 'a> {
-    fn new(file: File<'a>, path: String, entries: &'t DeTable<'a>, span: Range<usize>) -> Self {
-        Self { file, path, span, entries, known: RefCell::default() }
+    fn new(
+        file: File<'a>,
+        path: KeyPath<'t>,
+        entries: &'t DeTable<'a>,
+        span: Range<usize>,
+    ) -> Self {
+        let (known, refused) = (RefCell::default(), RefCell::default());
+        Self { file, path, span, entries, known, refused }
     }
 
     /// Where mistakes of this table go.
@@ -100,25 +156,14 @@ impl<'t, 'a> Table<'t, 'a> {
     }
 
     /// The path of a key of this table.
-    fn path_of(&self, key: &str) -> String {
-        let bare = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
-        let key = if !key.is_empty() && key.chars().all(bare) {
-            key.to_owned()
-        } else {
-            format!("{key:?}")
-        };
-        if self.path.is_empty() { key } else { format!("{}.{key}", self.path) }
-    }
-
-    /// The table's own path.
-    pub fn path(&self) -> &str {
-        &self.path
+    fn path_of(&self, key: &'t str) -> KeyPath<'t> {
+        self.path.then(Step::Key(key))
     }
 
     /// Where the table stands.
     pub fn place(&self) -> Place {
         Place {
-            key: self.path.clone(),
+            key: self.path.to_string(),
             position: self.file.source.start_of(&self.span),
             file: self.file.source.path().to_owned(),
         }
@@ -126,7 +171,13 @@ impl<'t, 'a> Table<'t, 'a> {
 
     /// The value of an optional key.
     pub fn optional(&self, key: &'static str) -> Option<Value<'t, 'a>> {
-        self.known.borrow_mut().push(key);
+        if !self.known.borrow().contains(&key) {
+            self.known.borrow_mut().push(key);
+        }
+        self.entry(key)
+    }
+
+    fn entry(&self, key: &'static str) -> Option<Value<'t, 'a>> {
         let (key_span, value) = self.entries.get_key_value(key)?;
         Some(Value { file: self.file, path: self.path_of(key), key: key_span.span(), value })
     }
@@ -136,7 +187,7 @@ impl<'t, 'a> Table<'t, 'a> {
         let value = self.optional(key);
         if value.is_none() {
             let mut place = self.place();
-            place.key = self.path_of(key);
+            place.key = self.path_of(key).to_string();
             place.error(self.file.report, "the key is missing", help);
         }
         value
@@ -145,10 +196,14 @@ impl<'t, 'a> Table<'t, 'a> {
     /// A key that the specification has and this version does not offer: an error where it stands,
     /// because nothing is accepted and ignored.
     pub fn not_offered(&self, keys: &[&'static str]) {
-        for key in keys {
-            if let Some(value) = self.optional(key) {
-                value.key_error("not offered by this version", "remove the key");
-            }
+        self.refuse(keys, "not offered by this version", "remove the key");
+    }
+
+    /// Keys that are an error where they stand, for a reason of their own.
+    pub fn refuse(&self, keys: &[&'static str], message: &str, help: &str) {
+        self.refused.borrow_mut().extend(keys);
+        for value in keys.iter().filter_map(|key| self.entry(key)) {
+            value.key_error(message, help);
         }
     }
 
@@ -159,7 +214,7 @@ impl<'t, 'a> Table<'t, 'a> {
             .iter()
             .map(|(key, value)| {
                 let name = key.get_ref().to_string();
-                let path = self.path_of(&name);
+                let path = self.path_of(key.get_ref());
                 (name, Value { file: self.file, path, key: key.span(), value })
             })
             .collect();
@@ -171,7 +226,8 @@ impl<'t, 'a> Table<'t, 'a> {
     pub fn finish(&self) {
         let known = self.known.borrow();
         for (key, value) in self.entries() {
-            if !known.contains(&key.as_str()) {
+            let key_text = key.as_str();
+            if !known.contains(&key_text) && !self.refused.borrow().contains(&key_text) {
                 let help = match nearest(&key, known.iter().copied()) {
                     Some(near) => format!("did you mean `{near}`?"),
                     None => format!("the keys here are {}", known.join(", ")),
@@ -186,7 +242,7 @@ impl<'t, 'a> Table<'t, 'a> {
 #[derive(Clone, Debug)]
 pub struct Value<'t, 'a> {
     file: File<'a>,
-    path: String,
+    path: KeyPath<'t>,
     key: Range<usize>,
     value: &'t Spanned<DeValue<'a>>,
 }
@@ -214,7 +270,7 @@ impl<'t, 'a> Value<'t, 'a> {
 
     fn place_at(&self, offset: usize) -> Place {
         Place {
-            key: self.path.clone(),
+            key: self.path.to_string(),
             position: self.file.source.position(offset),
             file: self.file.source.path().to_owned(),
         }
@@ -379,11 +435,16 @@ impl<'t, 'a> Value<'t, 'a> {
         };
         let entry = |(index, value): (usize, &'t Spanned<DeValue<'a>>)| Self {
             file: self.file,
-            path: format!("{}[{index}]", self.path),
+            path: self.path.then(Step::Index(index)),
             key: value.span(),
             value,
         };
         Some(array.iter().enumerate().map(entry).collect())
+    }
+
+    /// True if the value is a list without entries.
+    pub fn is_empty_list(&self) -> bool {
+        self.value.get_ref().as_array().is_some_and(|array| array.is_empty())
     }
 
     /// A list, or a single value in its place.

@@ -174,7 +174,12 @@ impl Report {
 
     /// True if there is an error, warnings aside.
     pub fn has_errors(&self) -> bool {
-        self.diagnostics.borrow().iter().any(|d| d.severity == Severity::Error)
+        self.error_count() > 0
+    }
+
+    /// How many errors there are.
+    pub fn error_count(&self) -> usize {
+        self.diagnostics.borrow().iter().filter(|d| d.severity == Severity::Error).count()
     }
 
     /// All of them, by file, line and column; equal ones once.

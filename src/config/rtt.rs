@@ -48,6 +48,7 @@ fn parse_row(figures: &Table<'_, '_>, pools: &PoolsByName) -> Row {
             names.sort_unstable();
             let help = match nearest(&pool, names.iter().copied()) {
                 Some(near) => format!("did you mean {near:?}?"),
+                None if names.is_empty() => "add the pool, or remove the figure".to_owned(),
                 None => format!("the pools are {}", names.join(", ")),
             };
             value.key_error(format!("no zone has a pool {pool:?}"), help);

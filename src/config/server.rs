@@ -48,6 +48,8 @@ pub struct Server {
     pub zones: PathBuf,
     /// The folder of the location data.
     pub geo: PathBuf,
+    /// True if `geo` was named, and so must be there.
+    pub geo_is_named: bool,
     /// The folder of what must outlast a restart.
     pub state: PathBuf,
     /// Threads that answer; 0 for one per core.
@@ -82,6 +84,7 @@ impl Default for Server {
             listen_is_default: true,
             zones: PathBuf::from("zones"),
             geo: PathBuf::from("geo"),
+            geo_is_named: false,
             state: PathBuf::from("state"),
             workers: 0,
             udp: UdpSettings::default(),
@@ -130,7 +133,7 @@ impl Server {
         if let Some(value) = table.optional("listen") {
             self.listen = value.one_or_list().iter().filter_map(listen_address).collect();
             self.listen_is_default = false;
-            if value.is_list() && value.list("a list").is_some_and(|list| list.is_empty()) {
+            if value.is_empty_list() {
                 value.error("nothing is listened on", "give at least one \"address:port\"");
             }
         }
@@ -141,6 +144,7 @@ impl Server {
         }
         if let Some(geo) = path("geo") {
             self.geo = geo;
+            self.geo_is_named = true;
         }
         if let Some(state) = path("state") {
             self.state = state;

@@ -28,6 +28,8 @@ pub struct ZoneHead {
     pub soa: SoaFields,
     /// `[[records]]`.
     pub records: Vec<SourcedRecord>,
+    /// False if a record could not be read.
+    pub records_are_complete: bool,
 }
 
 /// Reads the zone's own part; none if even its name is missing.
@@ -42,6 +44,7 @@ pub fn parse_head(table: &Table<'_, '_>) -> Option<ZoneHead> {
     // Without a name the rest is still read, so that its mistakes are shown too.
     let origin = apex.clone().unwrap_or_else(Name::root);
     let soa = table.optional("soa").map(|value| parse_soa(&value, &origin)).unwrap_or_default();
+    let errors = table.report().error_count();
     let records = table
         .optional("records")
         .and_then(|value| value.list("a list of records ([[records]])"))
@@ -49,8 +52,9 @@ pub fn parse_head(table: &Table<'_, '_>) -> Option<ZoneHead> {
         .iter()
         .flat_map(|value| parse_record(value, &origin, ttl.unwrap_or(DEFAULT_TTL)))
         .collect();
+    let records_are_complete = table.report().error_count() == errors;
     table.not_offered(&["tests"]);
-    Some(ZoneHead { apex: apex?, place: place?, ttl, zonefile, soa, records })
+    Some(ZoneHead { apex: apex?, place: place?, ttl, zonefile, soa, records, records_are_complete })
 }
 
 fn parse_soa(value: &Value<'_, '_>, apex: &Name) -> SoaFields {
@@ -95,7 +99,7 @@ fn parse_record(value: &Value<'_, '_>, apex: &Name, default_ttl: Ttl) -> Vec<Sou
     let Some(data) = data else { return Vec::new() };
     let strings = data.list("a list with one string a record, as [\"192.0.2.1\"]");
     let strings = strings.unwrap_or_default();
-    if strings.is_empty() && data.is_list() {
+    if data.is_empty_list() {
         data.error("there is no data", "give one string a record, or remove the record");
     }
     let read = |data: &Value<'_, '_>| {

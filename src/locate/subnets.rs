@@ -9,6 +9,7 @@ use std::net::IpAddr;
 
 use ipnet::{IpNet, Ipv4Net};
 
+use crate::config::pools::availability_zone;
 use crate::config::reader::{File, Place, Table, Value};
 use crate::config::report::{Position, Report, Source};
 use crate::locate::codes::Area;
@@ -97,7 +98,7 @@ fn entry(
     let subnet = |network| Subnet {
         network,
         region: region.and_then(|value| regions.read_name(&value)),
-        zone: zone.and_then(|value| read_zone(&value, zones)),
+        zone: zone.and_then(|value| availability_zone(&value, zones)),
         area: area.and_then(|value| Area::read(&value)),
         coordinates: location.and_then(|value| read_location(&value)),
         position,
@@ -108,30 +109,15 @@ fn entry(
     known.then_some(subnet)
 }
 
-/// The name of an availability zone.
-pub fn read_zone(
-    value: &Value<'_, '_>,
-    zones: &mut AvailabilityZones,
-) -> Option<AvailabilityZoneId> {
-    let name = value.string("the name of a zone")?;
-    if name.is_empty() {
-        value.error("the name is empty", "give the name of a zone, or remove the key");
-        return None;
-    }
-    let zone = zones.intern(name);
-    if zone.is_none() {
-        value.error("there are more than 65,535 zone names", "use fewer distinct zones");
-    }
-    zone
-}
-
 /// `location = [latitude, longitude]` in degrees.
 pub fn read_location(value: &Value<'_, '_>) -> Option<Coordinates> {
     let remedy = "[latitude, longitude] in degrees, as [52.4, 4.9]";
     let list = value.list(remedy)?;
     let [latitude, longitude] = list.as_slice() else {
-        value
-            .error(format!("{} numbers stand here, not two", list.len()), format!("give {remedy}"));
+        value.error(
+            format!("a location is two numbers, and there are {} here", list.len()),
+            format!("give {remedy}"),
+        );
         return None;
     };
     let latitude = read_degrees(latitude, "latitude", 90.0);

@@ -23,6 +23,8 @@ pub struct ZoneParts {
     pub toml_records: Vec<SourcedRecord>,
     /// The records of its master file.
     pub master_records: Vec<SourcedRecord>,
+    /// False if a record could not be read: what seems to be missing may be what is wrong.
+    pub is_complete: bool,
     /// `[soa]`, completed when the name servers are known; none for the defaults.
     pub soa: SoaFields,
     /// The files that the zone comes from.
@@ -128,7 +130,8 @@ pub fn build(mut parts: ZoneParts, report: &Report) -> Option<Zone> {
         steered_places.push((id, place));
     }
     zone.find_cuts();
-    let checks = Checks { zone: &zone, places: &places, report };
+    let is_complete = parts.is_complete;
+    let checks = Checks { zone: &zone, places: &places, is_complete, report };
     checks.nodes();
     checks.steered(&steered_places);
     zone.find_glue();
@@ -159,11 +162,13 @@ fn start_of_authority(parts: &ZoneParts, sets: &mut Sets, report: &Report) -> Op
     let apex_key = parts.apex.to_key();
     let apex = sets.get(&apex_key);
     let Some((name_servers, _)) = apex.and_then(|owner| owner.sets.get(&RecordType::NS)) else {
-        parts.place.error(
-            report,
-            "the zone has no NS record at its apex",
-            "add [[records]] with name = \"@\", type = \"NS\" and data = [\"ns1\"]",
-        );
+        if parts.is_complete {
+            parts.place.error(
+                report,
+                "the zone has no NS record at its apex",
+                "add [[records]] with name = \"@\", type = \"NS\" and data = [\"ns1\"]",
+            );
+        }
         return None;
     };
     let fields = &parts.soa;
@@ -301,6 +306,7 @@ impl Zone {
 struct Checks<'z> {
     zone: &'z Zone,
     places: &'z HashMap<(NodeId, RecordType), Place>,
+    is_complete: bool,
     report: &'z Report,
 }
 
@@ -340,9 +346,10 @@ impl Checks<'_> {
         let others = || node.rrsets.iter().map(|set| set.record_type);
         let other = others().find(|&t| t != RecordType::CNAME);
         if let (Some(place), Some(other)) = (self.place(id, RecordType::CNAME), other) {
+            let at = self.place(id, other).map(Place::line).unwrap_or_default();
             place.error(
                 self.report,
-                format!("{} has a CNAME and also {other}", node.owner),
+                format!("{} has a CNAME and also {other} (see {at})", node.owner),
                 "a CNAME stands alone: remove it or the other records",
             );
         }
@@ -424,6 +431,9 @@ impl Checks<'_> {
     /// Names that NS, MX and SRV records of this zone refer to exist, and are no aliases
     /// (RFC 2181 section 10.3).
     fn targets(&self, id: NodeId, node: &Node) {
+        if !self.is_complete {
+            return;
+        }
         let prefixes = [
             (RecordType::NS, 0),
             (RecordType::MX, 2),
@@ -446,21 +456,21 @@ impl Checks<'_> {
         }
         let Some(place) = self.place(id, record_type) else { return };
         let problem = match self.zone.lookup(&target.to_key(), RecordType::A) {
-            Found::Nothing => Some("does not exist"),
+            Found::Nothing => Some(("does not exist", "correct the name, or add it")),
             Found::Node(found) if record_type != RecordType::CNAME => {
                 if found.rrset(RecordType::CNAME).is_some() {
-                    Some("is an alias (RFC 2181 section 10.3)")
+                    Some(("is an alias (RFC 2181 section 10.3)", "name what the alias stands for"))
                 } else if has_address(found) || found.steered.is_some() {
                     None
                 } else {
-                    Some("has no address")
+                    Some(("has no address", "correct the name, or add an A or AAAA record of it"))
                 }
             }
             _ => None,
         };
-        if let Some(problem) = problem {
+        if let Some((problem, help)) = problem {
             let message = format!("{target}, which this {record_type} record names, {problem}");
-            place.warning(self.report, message, "correct the name, or add what it needs");
+            place.warning(self.report, message, help);
         }
     }
 
@@ -469,15 +479,12 @@ impl Checks<'_> {
         for &(id, place) in steered {
             let Some(node) = self.zone.node(id) else { continue };
             for set in node.rrsets.iter().filter(|set| set.record_type.is_steered()) {
-                let at = self.place(id, set.record_type);
-                let at = at.map(|at| format!(", {}:{}", at.file.display(), at.position.line));
+                let at = self.place(id, set.record_type).map(Place::line).unwrap_or_default();
                 place.error(
                     self.report,
                     format!(
-                        "{} has static {} records (see {}), and a load balancer owns that type",
-                        node.owner,
-                        set.record_type,
-                        at.unwrap_or_default().trim_start_matches(", ")
+                        "{} has static {} records (see {at}), and a load balancer owns that type",
+                        node.owner, set.record_type
                     ),
                     "remove the records, or the load balancer",
                 );

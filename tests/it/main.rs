@@ -16,6 +16,7 @@ mod cases;
 mod config;
 mod dns;
 mod ecs;
+mod findings;
 mod hostile;
 mod reload;
 mod steering;
