@@ -207,7 +207,7 @@ fn run(arguments: &Arguments) -> io::Result<Outcome> {
         outcome: Outcome::default(),
         headers: MultiHeaders::preallocate(BATCH, None),
         replies: vec![[0; REPLY]; BATCH],
-        outgoing: vec![Vec::with_capacity(512); BATCH],
+        outgoing: vec![Vec::new(); BATCH],
     }
     .run(all)
 }

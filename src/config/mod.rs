@@ -1,7 +1,20 @@
-//! Configuration: files in, one validated state out.
+//! Configuration: files in, one validated [`State`](crate::state::State) out, or everything that is
+//! wrong with them.
+//!
+//! ```text
+//! files ──► build ──► reader (TOML, positions) ──► server, zone_file, monitors, pools,
+//!   I/O      │                                     load_balancers, rtt: one table each
+//!            ├──► locate (geo/), zone::master (master files), zone::build (trees)
+//!            ▼
+//!          State, or report: every mistake with place and remedy
+//! ```
+//!
+//! [`files`] alone does I/O; the rest takes texts. `serve`, `check`, `explain` and every reload come
+//! through [`files::load`], so what `check` accepts is what is served.
 
 pub mod build;
 pub mod decimal;
+#[allow(clippy::disallowed_methods, reason = "the edge: reads the files")]
 pub mod files;
 pub mod load_balancers;
 pub mod monitors;

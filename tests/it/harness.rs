@@ -2,11 +2,10 @@
 //! program as a server with its log read line by line, and packets to and fro. Nothing here sleeps
 //! for luck: everything waits for an event, with a deadline.
 
-use std::collections::VecDeque;
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream, UdpSocket};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{self, Receiver};
 use std::thread;
@@ -21,6 +20,8 @@ use crate::wire::{Query, Reply, rcode, rtype};
 const DEADLINE: Duration = Duration::from_secs(20);
 /// How long one reply may take on a busy machine.
 const REPLY: Duration = Duration::from_secs(10);
+/// The variable that names another program to be tested.
+pub(crate) const PROGRAM: &str = "MERIDIAN_BINARY";
 /// How often a state that sends no event is looked at.
 const POLL: Duration = Duration::from_millis(5);
 
@@ -104,11 +105,16 @@ impl Site {
     }
 
     fn command(&self, arguments: &[&str]) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_meridian"));
+        let mut command = Command::new(program());
         command.args(arguments).current_dir(self.path()).env_remove("RUST_LOG");
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
         command
     }
+}
+
+/// The program that is tested: the one that Cargo built for the tests, unless another is named.
+pub(crate) fn program() -> PathBuf {
+    std::env::var_os(PROGRAM).map_or_else(|| env!("CARGO_BIN_EXE_meridian").into(), PathBuf::from)
 }
 
 /// A finished run of the program.
@@ -146,7 +152,7 @@ fn wait(child: &mut Child) -> Option<i32> {
 pub(crate) struct Server {
     child: Child,
     log: Receiver<Value>,
-    seen: VecDeque<Value>,
+    seen: Vec<Value>,
     pub(crate) address: SocketAddr,
 }
 
@@ -164,7 +170,7 @@ impl Server {
         let mut child = site.command(arguments).spawn().expect("a process");
         let log = follow(child.stderr.take().expect("a pipe"));
         let address = SocketAddr::from(([127, 0, 0, 1], 0));
-        Self { child, log, seen: VecDeque::new(), address }
+        Self { child, log, seen: Vec::new(), address }
     }
 
     /// The next address that the server says it listens on.
@@ -176,17 +182,39 @@ impl Server {
 
     /// Waits for a log line with this message.
     pub(crate) fn wait_for(&mut self, message: &str) -> Value {
-        let deadline = Instant::now() + DEADLINE;
         loop {
-            let left = deadline.saturating_duration_since(Instant::now());
-            let Ok(line) = self.log.recv_timeout(left) else {
+            let Some(line) = self.next_line() else {
                 panic!("no log line {message:?}; seen so far: {:#?}", self.seen);
             };
-            self.seen.push_back(line.clone());
             if line["fields"]["message"] == message {
                 return line;
             }
         }
+    }
+
+    /// The next log line; `None` if none comes in time.
+    fn next_line(&mut self) -> Option<Value> {
+        let line = self.log.recv_timeout(DEADLINE).ok()?;
+        self.seen.push(line.clone());
+        Some(line)
+    }
+
+    /// The log line with this number, from 0; `None` if there is none in time.
+    pub(crate) fn log_line(&mut self, number: usize) -> Option<&Value> {
+        while self.seen.len() <= number {
+            self.next_line()?;
+        }
+        self.seen.get(number)
+    }
+
+    /// How many log lines were read so far.
+    pub(crate) fn lines_read(&self) -> usize {
+        self.seen.len()
+    }
+
+    /// The process.
+    pub(crate) fn pid(&self) -> u32 {
+        self.child.id()
     }
 
     /// Sends a signal by its name ("HUP", "TERM").

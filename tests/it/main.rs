@@ -15,6 +15,7 @@ mod wire;
 mod cases;
 mod config;
 mod dns;
+mod docs;
 mod ecs;
 mod findings;
 mod hostile;
