@@ -7,6 +7,8 @@
 
 #![allow(clippy::print_stdout, reason = "a command that prints its result")]
 
+mod queries;
+
 use std::io::{self, IoSliceMut};
 use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::os::fd::AsRawFd;
@@ -15,10 +17,9 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use clap::Parser;
-use ipnet::IpNet;
-use meridian::name::Name;
-use meridian::rr::RecordType;
 use nix::sys::socket::{MsgFlags, MultiHeaders, SockaddrIn6, recvmmsg, sendmmsg};
+
+use crate::queries::Query;
 
 /// How many datagrams go into one system call.
 const BATCH: usize = 32;
@@ -83,51 +84,6 @@ fn main() -> ExitCode {
     }
 }
 
-/// A query as it is sent, its id still 0, and the length of header and question.
-struct Query {
-    octets: Vec<u8>,
-    question_end: usize,
-}
-
-fn read_queries(arguments: &Arguments) -> io::Result<Vec<Query>> {
-    let text = std::fs::read_to_string(&arguments.queries)?;
-    let bad =
-        |line: &str| io::Error::new(io::ErrorKind::InvalidData, format!("not a query: {line}"));
-    let mut queries = Vec::new();
-    for line in text.lines().filter(|line| !line.trim().is_empty()) {
-        let mut words = line.split_whitespace();
-        let name = words.next().and_then(|word| Name::parse_absolute(word).ok());
-        let record_type = words.next().and_then(RecordType::parse);
-        let subnet = words.next().map(|word| word.parse::<IpNet>().map_err(|_| bad(line)));
-        let subnet = subnet.transpose()?.filter(|_| !arguments.no_subnets);
-        let (Some(name), Some(record_type)) = (name, record_type) else { return Err(bad(line)) };
-        queries.push(query(&name, record_type, subnet));
-    }
-    if queries.is_empty() { Err(bad("the list is empty")) } else { Ok(queries) }
-}
-
-fn query(name: &Name, record_type: RecordType, subnet: Option<IpNet>) -> Query {
-    let mut octets = vec![0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 1];
-    octets.extend(name.as_wire());
-    octets.extend(record_type.0.to_be_bytes());
-    octets.extend([0, 1]);
-    let question_end = octets.len();
-    let mut option = Vec::new();
-    if let Some(subnet) = subnet.map(|subnet| subnet.trunc()) {
-        let (family, address) = match subnet.addr() {
-            IpAddr::V4(ip) => (1, ip.octets().to_vec()),
-            IpAddr::V6(ip) => (2, ip.octets().to_vec()),
-        };
-        let length = usize::from(subnet.prefix_len()).div_ceil(8);
-        option.extend([0, 8, 0, u8::try_from(4 + length).unwrap_or(0)]);
-        option.extend([0, family, subnet.prefix_len(), 0]);
-        option.extend(&address[..length]);
-    }
-    octets.extend([0, 0, 41, 0x04, 0xd0, 0, 0, 0, 0, 0, u8::try_from(option.len()).unwrap_or(0)]);
-    octets.extend(option);
-    Query { octets, question_end }
-}
-
 /// An outstanding query.
 #[derive(Clone, Copy)]
 struct Flight {
@@ -185,7 +141,7 @@ struct Port {
 }
 
 fn run(arguments: &Arguments) -> io::Result<Outcome> {
-    let queries = read_queries(arguments)?;
+    let queries = queries::read(&arguments.queries, !arguments.no_subnets)?;
     let local = if arguments.server.is_ipv4() { "127.0.0.1:0" } else { "[::1]:0" };
     let local = if arguments.server.ip().is_loopback() { local } else { "0.0.0.0:0" };
     let ports = arguments.ports.max(1);
@@ -207,7 +163,7 @@ fn run(arguments: &Arguments) -> io::Result<Outcome> {
         outcome: Outcome::default(),
         headers: MultiHeaders::preallocate(BATCH, None),
         replies: vec![[0; REPLY]; BATCH],
-        outgoing: vec![Vec::new(); BATCH],
+        outgoing: (0..BATCH).map(|_| Vec::with_capacity(512)).collect(),
     }
     .run(all)
 }
@@ -310,7 +266,7 @@ impl Flood<'_> {
         let now = Instant::now();
         for (reply, length) in self.replies.iter().zip(lengths) {
             let reply = &reply[..length];
-            let Some(&[high, low, flags, rcode]) = reply.first_chunk::<4>() else { continue };
+            let Some(&[high, low]) = reply.first_chunk::<2>() else { continue };
             let id = u16::from_be_bytes([high, low]);
             let Some(flight) = port.flights.get_mut(usize::from(id)).and_then(Option::take) else {
                 // A late reply to a query that counted as lost.
@@ -318,10 +274,7 @@ impl Flood<'_> {
             };
             port.free.push(id);
             let query = &self.queries[flight.query];
-            let question = &query.octets[12..query.question_end];
-            let right = flags & 0x80 != 0
-                && rcode & 0x0f == self.arguments.rcode
-                && reply.get(12..query.question_end) == Some(question);
+            let right = query.is_answered_by(reply, self.arguments.rcode);
             self.outcome.wrong += u64::from(!right);
             self.outcome.answered += 1;
             let latency = (now - flight.sent).as_micros();
