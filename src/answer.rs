@@ -22,8 +22,9 @@ pub struct Answer<'s> {
     pub rcode: Rcode,
     /// AA.
     pub authoritative: bool,
-    /// The answer section: aliases (a DNAME brings two sets), and what they lead to.
-    pub answer: ArrayVec<Set<'s>, { 2 * MAX_ALIASES + 1 }>,
+    /// The answer section: aliases (a DNAME brings two sets), and what they lead to or the alias
+    /// that is not followed any more.
+    pub answer: ArrayVec<Set<'s>, { 2 * (MAX_ALIASES + 1) }>,
     /// The authority section: the SOA of a negative answer, or the NS of a referral.
     pub authority: Option<Set<'s>>,
     /// The addresses of a referral's name servers.
@@ -111,6 +112,17 @@ impl<'s> Answer<'s> {
             ecs_scope: 0,
             extended_error: None,
             steered_by: None,
+        }
+    }
+}
+
+impl<'s> Owner<'s> {
+    /// The owner in wire form, where this is the name in the question.
+    pub fn wire<'o>(&'o self, question: &'o [u8]) -> &'o [u8] {
+        match self {
+            Self::Question => question,
+            Self::Wire(wire) => wire,
+            Self::Synthesised(wire) => wire,
         }
     }
 }

@@ -12,7 +12,7 @@ use hickory_proto::rr::rdata::opt::{EdnsCode, EdnsOption};
 use hickory_proto::rr::{DNSClass, Name, RData, Record, RecordType as HickoryType};
 use hickory_proto::serialize::binary::{BinDecodable, BinDecoder, BinEncoder, Restrict};
 
-use crate::answer::{Answer, Owner, Set};
+use crate::answer::{Answer, Set};
 use crate::query::{
     Edns, HEADER, MAX_UDP, OPTION_CLIENT_SUBNET, OPTION_EXTENDED_ERROR, PLAIN_UDP, Question,
     Request,
@@ -187,11 +187,7 @@ impl Draft {
         set: &Set<'_>,
         question: Option<&Question<'_>>,
     ) -> Result<(), ProtoError> {
-        let owner: &[u8] = match &set.owner {
-            Owner::Question => question.map_or(&[0], |question| question.name),
-            Owner::Wire(wire) => wire,
-            Owner::Synthesised(wire) => wire,
-        };
+        let owner = set.owner.wire(question.map_or(&[0], |question| question.name));
         let owner = read_name(owner)?;
         let record = |rdata: &[u8]| {
             let data = hickory_data(set.record_type, rdata)?;

@@ -7,7 +7,7 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::path::Path;
 
 use hickory_proto::op::Message as HickoryMessage;
-use meridian::answer::{Answer, Owner, Set};
+use meridian::answer::{Answer, Set};
 use meridian::config::build::{Files, build};
 use meridian::config::report::{Report, Source};
 use meridian::config::server::Server;
@@ -130,11 +130,7 @@ fn check_opt(reply: &Message, edns: Option<Edns>, answer: &Answer<'_>) {
 /// missing that is needed (RFC 2181 section 9).
 fn check_sets(reply: &Message, question: Option<&Question<'_>>, answer: &Answer<'_>) {
     let records = |set: &Set<'_>| -> Vec<Record> {
-        let owner = match &set.owner {
-            Owner::Question => question.expect("a question").name,
-            Owner::Wire(wire) => wire,
-            Owner::Synthesised(wire) => wire,
-        };
+        let owner = set.owner.wire(question.map_or(&[], |question| question.name));
         let record = |rdata: &[u8]| Record {
             owner: owner.to_vec(),
             record_type: set.record_type.0,
@@ -150,6 +146,10 @@ fn check_sets(reply: &Message, question: Option<&Question<'_>>, answer: &Answer<
     let glue = glue.map(|(set, required)| (2, required, records(&set)));
     let mut expected: Vec<(usize, bool, Vec<Record>)> =
         answers.chain(authority).chain(glue).collect();
+    for section in &reply.sections {
+        let twice = section.iter().enumerate().any(|(at, record)| section[..at].contains(record));
+        assert!(!twice, "a record stands in a section once: {section:?}");
+    }
     let mut missing = false;
     let found = reply.sections.clone().map(|section| {
         let ordinary = section.into_iter().filter(|record| record.record_type != OPT);
@@ -291,7 +291,7 @@ fn zone_file(names: &[(Labels, Kind)]) -> String {
          [[records]]\nname = \"@\"\ntype = \"NS\"\ndata = [\"ns1\", \"ns.elsewhere.test.\"]\n\
          [[records]]\nname = \"ns1\"\ntype = \"A\"\ndata = [\"192.0.2.1\"]\n",
     );
-    for (labels, kind) in names {
+    for (number, (labels, kind)) in names.iter().enumerate() {
         let name: Vec<&str> = labels.iter().map(|&label| LABELS[label]).collect();
         let name = name.join(".");
         let mut record = |record_type: u16, ttl: u32, data: &[Vec<u8>]| {
@@ -313,8 +313,7 @@ fn zone_file(names: &[(Labels, Kind)]) -> String {
             Kind::Redirected(target) => record(39, 300, std::slice::from_ref(target)),
             Kind::Delegated(servers) => record(2, 300, servers),
             Kind::Steered(origins) => {
-                let pool = name.bytes().fold(String::from("p"), |pool, b| format!("{pool}{b:x}"));
-                let pool = &pool[..pool.len().min(60)];
+                let pool = format!("p{number}");
                 let origin = |n: usize| {
                     format!(
                         "{{ name = \"o{n}\", address = [\"172.16.0.{n}\", \"2001:db8::{n}\"] }}"
@@ -456,6 +455,49 @@ proptest! {
                 prop_assert!(reply.is_some());
             }
         }
+    }
+}
+
+// Aliases that lead in a circle, or into themselves for ever.
+#[test]
+fn circles_of_aliases_come_to_an_end() {
+    let record = |name: &str, record_type: &str, target: &str| {
+        format!("[[records]]\nname = {name:?}\ntype = {record_type:?}\ndata = [{target:?}]\n")
+    };
+    let chain = (0..12).map(|n| record(&format!("c{n}"), "CNAME", &format!("c{}", n + 1)));
+    let zone = [
+        String::from("zone = \"example.test\"\n"),
+        record("@", "NS", "ns.elsewhere.test."),
+        record("self", "CNAME", "self"),
+        record("there", "CNAME", "back"),
+        record("back", "CNAME", "there"),
+        record("same", "DNAME", "same"),
+        record("deeper", "DNAME", "a.deeper"),
+        record("one", "DNAME", "two"),
+        record("two", "DNAME", "one"),
+        chain.collect(),
+    ];
+    let state = state_of(&zone.concat());
+    let plan = Plan::new(&state.pools, &Health::default());
+    let sequences = SharedSequences::new(state.slot_count);
+    let responder = Responder { state: &state, plan: &plan, sequences: &sequences };
+    for (name, records) in [
+        (&b"\x04self"[..], 1),
+        (b"\x05there", 2),
+        (b"\x01a\x04same", 2),
+        // A DNAME once, and a CNAME for each of nine steps.
+        (b"\x01a\x06deeper", 10),
+        (b"\x01a\x03one", 4),
+        (b"\x02c0", 9),
+    ] {
+        let asked = Asked {
+            name: [name, APEX].concat(),
+            record_type: 1,
+            edns: Some((1232, false, None)),
+            recursion_desired: false,
+        };
+        let reply = answered(&asked.octets(), &responder, Transport::Datagram).unwrap();
+        assert_eq!(strict::parse(&reply).sections[0].len(), records, "{name:?}");
     }
 }
 
