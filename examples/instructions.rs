@@ -14,10 +14,11 @@ use std::process::ExitCode;
 use clap::Parser;
 use meridian::config::files::{Paths, load};
 use meridian::config::report::Report;
+use meridian::quick::Quick;
 use meridian::respond::Responder;
 use meridian::serve::live::Moment;
 use meridian::serve::mmsg::MAX_REPLY;
-use meridian::serve::udp::{OwnSequences, answer};
+use meridian::serve::udp::{OwnSequences, answer_one};
 
 use crate::queries::Query;
 
@@ -64,13 +65,13 @@ fn run(arguments: &Arguments) -> io::Result<usize> {
 
     let mut out = [0; MAX_REPLY];
     let right = |query: &Query, out: &mut [u8]| {
-        let length = answer(&query.octets, RESOLVER, &responder, out)?;
+        let length = answer_one(&query.octets, RESOLVER, &moment.quick, &responder, out)?;
         out.get(..length).filter(|reply| query.is_answered_by(reply, 0)).map(|_| ())
     };
     if !queries.iter().all(|query| right(query, &mut out).is_some()) {
         return Err(io::Error::other("a query has a wrong answer"));
     }
-    if answer_all(&queries, &responder, &mut out) == 0 {
+    if answer_all(&queries, &moment.quick, &responder, &mut out) == 0 {
         return Err(io::Error::other("no query has an answer"));
     }
     Ok(queries.len())
@@ -80,9 +81,11 @@ fn run(arguments: &Arguments) -> io::Result<usize> {
 #[inline(never)]
 fn answer_all(
     queries: &[Query],
+    quick: &Quick,
     responder: &Responder<'_, OwnSequences>,
     out: &mut [u8; MAX_REPLY],
 ) -> usize {
-    let answers = queries.iter().map(|query| answer(&query.octets, RESOLVER, responder, out));
+    let answers =
+        queries.iter().map(|query| answer_one(&query.octets, RESOLVER, quick, responder, out));
     answers.map(Option::unwrap_or_default).sum()
 }

@@ -115,6 +115,17 @@ impl<'s> Answer<'s> {
     }
 }
 
+impl<'s> Owner<'s> {
+    /// The owner in wire form, where this is the name in the question.
+    pub fn wire<'o>(&'o self, question: &'o [u8]) -> &'o [u8] {
+        match self {
+            Self::Question => question,
+            Self::Wire(wire) => wire,
+            Self::Synthesised(wire) => wire,
+        }
+    }
+}
+
 impl<'s> Set<'s> {
     /// A set of static records.
     pub fn of(owner: Owner<'s>, set: &'s RrSet) -> Self {

@@ -357,12 +357,7 @@ fn answer_part(answer: &Answer<'_>, question: &Question<'_>, with_subnet: bool) 
 }
 
 fn record_parts(set: &crate::answer::Set<'_>, question: &Question<'_>) -> Vec<RecordPart> {
-    use crate::answer::Owner;
-    let wire = match &set.owner {
-        Owner::Question => question.name,
-        Owner::Wire(wire) => wire,
-        Owner::Synthesised(wire) => wire,
-    };
+    let wire = set.owner.wire(question.name);
     let name = Name::from_wire(wire).map(|name| name.to_string()).unwrap_or_default();
     let part = |rdata| RecordPart {
         name: name.clone(),

@@ -11,7 +11,7 @@ use crate::state::State;
 use crate::steer::availability::{Assessment, Availability, Health, HealthState, assess};
 use crate::steer::eligible::{Original, Source, original_eligible};
 use crate::steer::load_balancer::{Answers, LoadBalancer, Policy};
-use crate::steer::plan::Plan;
+use crate::steer::plan::{FamilyPlan, Plan};
 use crate::steer::pool::{Family, Origin, OriginIndex, Pool, PoolId, Role, ZonalAffinity};
 use crate::steer::zonal::{Verdict, Zonal, modify};
 use crate::steer::{Decision, Outcome, decide};
@@ -64,13 +64,21 @@ impl Steps<'_> {
             Original { members: Vec::new(), source: Source::None }
         };
         let zonal = modify(pool, &original, self.place.region, self.place.zone);
-        explained.origins = Some(self.origins(pool, &assessment, &original, &zonal));
+        let answered = self.family_plan(shown, pool, record_type).filter(|_| chosen.is_some());
+        let is_answered =
+            |index| answered.is_some_and(|plan| plan.set.members.iter().any(|m| m.origin == index));
+        explained.origins = Some(self.origins(pool, &assessment, (&original, &zonal), is_answered));
         explained.failover = Some(FailoverPart {
             original_eligible: names(pool, &original.members),
             from: from_word(original.source),
         });
-        explained.zonal = Some(zonal_part(pool, &zonal, self));
-        explained.choice = Some(self.choice(shown, pool, record_type, chosen.is_some()));
+        let mut part = zonal_part(pool, &zonal, self);
+        let members = answered.map_or(&[][..], |plan| &plan.set.members);
+        if members.iter().any(|member| !zonal.modified.contains(&member.origin)) {
+            part.reason.push_str("; none of them has an address of the type, so all zones answer");
+        }
+        explained.zonal = Some(part);
+        explained.choice = Some(self.choice(pool, answered));
         explained
     }
 
@@ -113,12 +121,11 @@ impl Steps<'_> {
         &self,
         pool: &Pool,
         assessment: &Assessment,
-        original: &Original,
-        zonal: &Zonal,
+        (original, zonal): (&Original, &Zonal),
+        is_answered: impl Fn(OriginIndex) -> bool,
     ) -> Vec<OriginPart> {
-        let last_resort = |index| {
-            (original.is_last_resort() || zonal.stays_unhealthy) && zonal.modified.contains(&index)
-        };
+        let last_resort =
+            |index| (original.is_last_resort() || zonal.stays_unhealthy) && is_answered(index);
         let part = |(index, origin): (OriginIndex, &Origin)| {
             let state = assessment.state(index);
             let eligible = assessment.is_eligible(index);
@@ -150,21 +157,18 @@ impl Steps<'_> {
         pool.indexed().map(part).collect()
     }
 
-    /// The shares of the set that the answer is chosen from, as far as it has addresses of the type
-    /// asked for (of IPv4, where the type is neither A nor AAAA).
-    fn choice(
-        &self,
-        id: PoolId,
-        pool: &Pool,
-        record_type: RecordType,
-        answered: bool,
-    ) -> ChoicePart {
+    /// What the plan has for the client and the type that is asked for (for IPv4, where that is
+    /// neither A nor AAAA).
+    fn family_plan(&self, id: PoolId, pool: &Pool, record_type: RecordType) -> Option<&FamilyPlan> {
         let family = if record_type == RecordType::AAAA { Family::V6 } else { Family::V4 };
         let region = pool.region.is_some() && pool.region == self.place.region;
         let zone = self.place.zone.filter(|_| region);
-        let plan = self.plan.pool(id).filter(|_| answered);
-        let set = plan.and_then(|plan| plan.for_zone(zone).families.get(family.index()));
-        let set = set.map(|plan| match self.balancer.answers {
+        self.plan.pool(id)?.for_zone(zone).families.get(family.index())
+    }
+
+    /// The shares of the set that the answer is chosen from.
+    fn choice(&self, pool: &Pool, plan: Option<&FamilyPlan>) -> ChoicePart {
+        let set = plan.map(|plan| match self.balancer.answers {
             Answers::Count(_) => &plan.set,
             Answers::All => &plan.lead,
         });

@@ -16,7 +16,7 @@ use tracing::{error, warn};
 
 use crate::answer::{Answer, ExtendedError};
 use crate::query::{self, Rcode};
-use crate::quick::{self, CommonQuery};
+use crate::quick::{self, CommonQuery, Quick};
 use crate::respond::{Responder, respond};
 use crate::serve::live::{Live, Moment};
 use crate::serve::mmsg::Batch;
@@ -160,6 +160,24 @@ impl Steps {
             });
         }
     }
+}
+
+/// Answers one datagram into `out` as a worker does: the short way if it is common, else the long way.
+/// Gives the length of the reply, if there is one.
+#[inline]
+pub fn answer_one(
+    message: &[u8],
+    source: IpAddr,
+    quick: &Quick,
+    responder: &Responder<'_, impl Sequences>,
+    out: &mut [u8],
+) -> Option<usize> {
+    let locator = &responder.state.locator;
+    let short = quick::parse(message).and_then(|query| {
+        let located = quick.locate(&query, source, locator)?;
+        quick.answer(message, &query, located, locator, responder.sequences, out)
+    });
+    short.or_else(|| answer(message, source, responder, out))
 }
 
 /// Answers one datagram the long way into `out`; gives the length of the reply, if there is one.

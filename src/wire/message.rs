@@ -12,7 +12,7 @@ use hickory_proto::rr::rdata::opt::EdnsOption;
 use hickory_proto::rr::{DNSClass, Name, RData, Record, RecordType as HickoryType};
 use hickory_proto::serialize::binary::{BinDecodable, BinDecoder, BinEncoder, Restrict};
 
-use crate::answer::{Answer, Owner, Set};
+use crate::answer::{Answer, Set};
 use crate::name::MAX_NAME;
 use crate::query::{HEADER, MAX_UDP, Question, Request};
 use crate::rr::RecordType;
@@ -145,11 +145,7 @@ impl Draft {
         set: &Set<'_>,
         question: Option<&Question<'_>>,
     ) -> Result<(), ProtoError> {
-        let owner: &[u8] = match &set.owner {
-            Owner::Question => question.map_or(&[0], |question| question.name),
-            Owner::Wire(wire) => wire,
-            Owner::Synthesised(wire) => wire,
-        };
+        let owner = set.owner.wire(question.map_or(&[0], |question| question.name));
         let owner = read_name(owner)?;
         let record = |rdata: &[u8]| {
             let data = hickory_data(set.record_type, rdata)?;
@@ -260,6 +256,8 @@ fn hickory_data(record_type: RecordType, rdata: &[u8]) -> Result<RData, ProtoErr
             let length = u16::try_from(rdata.len()).unwrap_or(u16::MAX);
             Ok(RData::read(&mut BinDecoder::new(rdata), code, Restrict::new(length))?)
         }
+        // `with` asserts that there are octets, which RFC 3597 does not ask for.
+        _ if rdata.is_empty() => Ok(RData::Unknown { code, rdata: NULL::new() }),
         _ => Ok(RData::Unknown { code, rdata: NULL::with(rdata.to_vec()) }),
     }
 }

@@ -137,9 +137,7 @@ impl Writer<'_> {
     ) -> Option<()> {
         match (&set.owner, question) {
             (Owner::Question, Some(_)) => self.put(&TO_QUESTION)?,
-            (Owner::Question, None) => self.put(&[0])?,
-            (Owner::Wire(wire), _) => self.name(wire)?,
-            (Owner::Synthesised(wire), _) => self.name(wire)?,
+            (owner, _) => self.name(owner.wire(&[0]))?,
         }
         let [type_high, type_low] = set.record_type.0.to_be_bytes();
         let [class_high, class_low] = CLASS_IN.to_be_bytes();

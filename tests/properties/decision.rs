@@ -195,7 +195,7 @@ fn check_answers(
             responder.state,
             (pool, &origins),
             (client_number, client),
-            number,
+            (number, record_type),
         )?;
     }
     prop_assert!(met.iter().all(|pool| Some(pool) == met.first()), "A and AAAA meet in one pool");
@@ -210,7 +210,7 @@ fn check_ineligible(
     state: &State,
     (pool, origins): (usize, &[usize]),
     (client_number, client): (usize, ClientSpec),
-    balancer: usize,
+    (balancer, record_type): (usize, RecordType),
 ) -> Result<(), TestCaseError> {
     let spec = &world.pools[pool];
     let ineligible: Vec<usize> =
@@ -223,7 +223,7 @@ fn check_ineligible(
     prop_assert!(last_resort || stays, "{:?} is not eligible", ineligible);
     let name = Name::parse_absolute(&format!("lb{balancer}.example.test")).unwrap();
     let asker = Asker::Address(client_address(client_number));
-    let told = explain(state, &world.health(state), &name, RecordType::A, asker);
+    let told = explain(state, &world.health(state), &name, record_type, asker);
     for origin in ineligible {
         let part = &told.origins.as_ref().unwrap()[origin];
         prop_assert!(!part.eligible && part.reason.contains("answered"), "{:?}", part);

@@ -7,12 +7,12 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::path::Path;
 
 use hickory_proto::op::Message as HickoryMessage;
-use meridian::answer::{Answer, Owner, Set};
+use meridian::answer::{Answer, Set};
 use meridian::config::build::{Files, build};
 use meridian::config::report::{Report, Source};
 use meridian::config::server::Server;
 use meridian::query::{self, Edns, Question, Request};
-use meridian::quick::{self, Quick};
+use meridian::quick::Quick;
 use meridian::respond::{Responder, respond};
 use meridian::serve::sequences::SharedSequences;
 use meridian::serve::udp;
@@ -32,7 +32,6 @@ const OPT: u16 = 41;
 
 /// The ways in which a message is answered, which are to give the same reply.
 struct Ways<'s> {
-    state: &'s State,
     /// The long way, and hickory-proto.
     long: Responder<'s, SharedSequences>,
     /// The workers': the short way, else the long way, and the writer of datagrams.
@@ -45,19 +44,13 @@ impl<'s> Ways<'s> {
     fn new(state: &'s State, plan: &'s Plan, sequences: &'s [SharedSequences; 2]) -> Self {
         let [long, worker] =
             sequences.each_ref().map(|sequences| Responder { state, plan, sequences });
-        Self { state, long, quick: Quick::compile(state, plan), worker }
+        Self { long, quick: Quick::compile(state, plan), worker }
     }
 
     /// What a worker replies.
     fn by_worker(&self, message: &[u8], resolver: IpAddr) -> Option<Vec<u8>> {
         let mut out = [0; 1280];
-        let locator = &self.state.locator;
-        let short = quick::parse(message).and_then(|query| {
-            let located = self.quick.locate(&query, resolver, locator)?;
-            let sequences = self.worker.sequences;
-            self.quick.answer(message, &query, located, locator, sequences, &mut out)
-        });
-        let length = short.or_else(|| udp::answer(message, resolver, &self.worker, &mut out))?;
+        let length = udp::answer_one(message, resolver, &self.quick, &self.worker, &mut out)?;
         Some(out[..length].to_vec())
     }
 }
@@ -176,11 +169,7 @@ fn check_opt(reply: &Message, edns: Option<Edns>, answer: &Answer<'_>) {
 /// missing that is needed (RFC 2181 section 9).
 fn check_sets(reply: &Message, question: Option<&Question<'_>>, answer: &Answer<'_>) {
     let records = |set: &Set<'_>| -> Vec<Record> {
-        let owner = match &set.owner {
-            Owner::Question => question.expect("a question").name,
-            Owner::Wire(wire) => wire,
-            Owner::Synthesised(wire) => wire,
-        };
+        let owner = set.owner.wire(question.map_or(&[], |question| question.name));
         let record = |rdata: &[u8]| Record {
             owner: owner.to_vec(),
             record_type: set.record_type.0,
@@ -196,6 +185,10 @@ fn check_sets(reply: &Message, question: Option<&Question<'_>>, answer: &Answer<
     let glue = glue.map(|(set, required)| (2, required, records(&set)));
     let mut expected: Vec<(usize, bool, Vec<Record>)> =
         answers.chain(authority).chain(glue).collect();
+    for section in &reply.sections {
+        let twice = section.iter().enumerate().any(|(at, record)| section[..at].contains(record));
+        assert!(!twice, "a record stands in a section once: {section:?}");
+    }
     let mut missing = false;
     let found = reply.sections.clone().map(|section| {
         let ordinary = section.into_iter().filter(|record| record.record_type != OPT);
@@ -503,6 +496,49 @@ proptest! {
                 prop_assert!(reply.is_some());
             }
         }
+    }
+}
+
+// Aliases that lead in a circle, or into themselves for ever.
+#[test]
+fn circles_of_aliases_come_to_an_end() {
+    let record = |name: &str, record_type: &str, target: &str| {
+        format!("[[records]]\nname = {name:?}\ntype = {record_type:?}\ndata = [{target:?}]\n")
+    };
+    let chain = (0..12).map(|n| record(&format!("c{n}"), "CNAME", &format!("c{}", n + 1)));
+    let zone = [
+        String::from("zone = \"example.test\"\n"),
+        record("@", "NS", "ns.elsewhere.test."),
+        record("self", "CNAME", "self"),
+        record("there", "CNAME", "back"),
+        record("back", "CNAME", "there"),
+        record("same", "DNAME", "same"),
+        record("deeper", "DNAME", "a.deeper"),
+        record("one", "DNAME", "two"),
+        record("two", "DNAME", "one"),
+        chain.collect(),
+    ];
+    let state = state_of(&zone.concat());
+    let plan = Plan::new(&state.pools, &Health::default());
+    let sequences = sequences(&state);
+    let ways = Ways::new(&state, &plan, &sequences);
+    for (name, records) in [
+        (&b"\x04self"[..], 1),
+        (b"\x05there", 2),
+        (b"\x01a\x04same", 2),
+        // A DNAME once, and a CNAME for each of nine steps.
+        (b"\x01a\x06deeper", 10),
+        (b"\x01a\x03one", 4),
+        (b"\x02c0", 9),
+    ] {
+        let asked = Asked {
+            name: [name, APEX].concat(),
+            record_type: 1,
+            edns: Some((1232, false, None)),
+            recursion_desired: false,
+        };
+        let reply = answered(&asked.octets(), &ways, Transport::Datagram).unwrap();
+        assert_eq!(strict::parse(&reply).sections[0].len(), records, "{name:?}");
     }
 }
 

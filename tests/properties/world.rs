@@ -154,7 +154,12 @@ pub(crate) fn worlds() -> impl Strategy<Value = World> {
         .prop_flat_map(|pools| {
             let count = pools.len();
             let row = prop_oneof![(0..REGIONS.len()).prop_map(RttRow::Region), Just(RttRow::Pop),];
-            let figures = vec((0..count, 0u64..120_000), 0..4);
+            // Near one another, and at the edges of the tolerances.
+            let times = prop_oneof![
+                select(&[10_000, 11_000, 15_000, 20_000, 22_000, 25_000][..]),
+                0u64..120_000,
+            ];
+            let figures = vec((0..count, times), 0..4);
             (Just(pools), vec(balancers(count), 1..5), vec((row, figures), 0..4), any::<bool>())
         })
         .prop_map(|(pools, balancers, mut rtt, at_pop)| {
@@ -260,7 +265,8 @@ fn balancers(pools: usize) -> impl Strategy<Value = BalancerSpec> {
         (map(POPS.len()), map(AREAS.len()), map(REGIONS.len()))
             .prop_map(|(pops, areas, regions)| PolicySpec::Geo { pops, areas, regions }),
         Just(PolicySpec::Geo { pops: None, areas: None, regions: None }),
-        (0u64..20, 0u64..=100).prop_map(|(absolute, percent)| PolicySpec::Rtt(absolute, percent)),
+        (select(&[0u64, 1, 5, 7][..]), select(&[0u64, 10, 25, 100][..]))
+            .prop_map(|(absolute, percent)| PolicySpec::Rtt(absolute, percent)),
     ];
     let answers = prop_oneof![2 => Just(Some(1)), 1 => (2usize..6).prop_map(Some), 1 => Just(None)];
     (list(), option::of(0..pools), policy, prop::bool::weighted(0.2), answers).prop_map(
