@@ -89,7 +89,7 @@ impl Place {
 /// The path of a value, which is written out where there is something to say of it only: most files
 /// have very many values and no mistake.
 #[derive(Clone, Debug, Default)]
-struct KeyPath<'t>(Option<Rc<(KeyPath<'t>, Step<'t>)>>);
+struct KeyPath<'t>(Option<Rc<(Self, Step<'t>)>>);
 
 /// How a value follows from the one that it is in.
 #[derive(Clone, Copy, Debug)]
