@@ -1,7 +1,7 @@
 //! The choice within a set: shares over any 1,000 consecutive answers, the start of a sequence, and
 //! what follows the first origin of an answer.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 
 use meridian::serve::sequences::SharedSequences;
 use meridian::state::State;
@@ -20,6 +20,9 @@ use crate::world::{
 
 /// What the specification speaks of.
 const WINDOW: usize = 1_000;
+
+/// What a series of answers is from: a pool, the set, with "all" the client's zone, the family.
+type SetKey = (PoolId, Vec<usize>, Option<usize>, usize);
 
 /// The origins of one answer, and the set that they are from.
 struct Drawn {
@@ -52,7 +55,7 @@ fn draw(
 }
 
 /// Checks every window of a series of first origins.
-fn check_windows(firsts: &[usize], weights: &HashMap<usize, u64>) -> Result<(), TestCaseError> {
+fn check_windows(firsts: &[usize], weights: &BTreeMap<usize, u64>) -> Result<(), TestCaseError> {
     let total: u64 = weights.values().sum();
     for (&origin, &weight) in weights {
         #[allow(clippy::cast_precision_loss, reason = "sums of a few millions")]
@@ -89,8 +92,7 @@ proptest! {
         let sequences = SharedSequences::new(state.slot_count);
         let balancer = &state.balancers[0];
         let all = world.balancers[0].answers.is_none();
-        let mut series: HashMap<(PoolId, Vec<usize>, Option<usize>, usize), Vec<usize>> =
-            HashMap::new();
+        let mut series: BTreeMap<SetKey, Vec<usize>> = BTreeMap::new();
         // Half of the time the pattern in its order, half of the time at random.
         let mut random = seed | 1;
         for turn in 0..6_000 {
@@ -193,7 +195,7 @@ fn answers(world: &World, count: usize) -> Vec<Vec<usize>> {
 fn the_second_and_third_are_in_proportion_to_what_is_left() {
     let weights = [500_000, 250_000, 125_000, 125_000];
     let answers = answers(&plain(&weights, Some(3)), 80_000);
-    let mut after: HashMap<Vec<usize>, HashMap<usize, u32>> = HashMap::new();
+    let mut after: BTreeMap<Vec<usize>, BTreeMap<usize, u32>> = BTreeMap::new();
     for answer in &answers {
         for taken in 1..answer.len() {
             let before = answer[..taken].to_vec();

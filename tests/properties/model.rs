@@ -279,7 +279,7 @@ pub(crate) fn decide(world: &World, balancer: &BalancerSpec, client: ClientSpec)
     if let Some(&pool) = candidates.iter().find(|&&pool| is_available(&world.pools[pool])) {
         return Decision::Candidate(pool);
     }
-    let fallback = balancer.fallback.unwrap_or(*balancer.pools.last().unwrap());
+    let fallback = balancer.fallback.unwrap_or_else(|| *balancer.pools.last().unwrap());
     let pool = &world.pools[fallback];
     if !pool.enabled || original(pool).0.is_empty() {
         return Decision::Nothing;
