@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use crate::locate::place::{Country, RegionId, Subdivision};
 use crate::quick::pools::{Pools, Target};
 use crate::quick::query::{KEY, key_and_hash};
-use crate::quick::{Entry, Quick, Slot, tag_of};
+use crate::quick::{Entry, INLINE_TARGETS, Quick, Slot, tag_of};
 use crate::rr::RecordType;
 use crate::state::State;
 use crate::steer::load_balancer::{Answers, LoadBalancer, LoadBalancerId, Rules};
@@ -41,7 +41,12 @@ impl Quick {
             let Some((key, hash)) = key_and_hash(balancer.name.as_wire()) else { continue };
             let Some(profile) = quick.profile(state, balancer, &mut profiles) else { continue };
             let first_target = u32::try_from(quick.targets.len()).unwrap_or(u32::MAX);
-            quick.targets.extend(targets(&steering, balancer));
+            let mut own = [Target::NONE; INLINE_TARGETS];
+            if balancer.rules.lists.len() <= INLINE_TARGETS {
+                own.iter_mut().zip(targets(&steering, balancer)).for_each(|(to, t)| *to = t);
+            } else {
+                quick.targets.extend(targets(&steering, balancer));
+            }
             hashes.push(hash);
             entries.push(Entry {
                 key,
@@ -51,6 +56,7 @@ impl Quick {
                 ttl: balancer.ttl,
                 profile,
                 first_target,
+                targets: own,
                 rules: u32::try_from(balancer.rules.lists.len()).unwrap_or(0),
             });
         }

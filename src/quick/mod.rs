@@ -3,7 +3,7 @@
 //! `query`, `respond` and `wire`.
 //!
 //! ```text
-//! parse (in place) ─► find (names) ─► place ─► target (pool, by rule) ─► n-th address ─► write
+//! parse (in place) ─► find (name) ─► locate (place, rule, pool) ─► answer (n-th address, written)
 //! ```
 //!
 //! Nothing is decided here: [`compile`](Quick::compile) asks the same functions that the long way
@@ -62,17 +62,27 @@ struct Entry {
     depends_on_client: bool,
     ttl: Ttl,
     profile: u32,
-    first_target: u32,
     rules: u32,
+    first_target: u32,
+    /// What the first rules lead to; of more rules all are in the common list.
+    targets: [Target; INLINE_TARGETS],
 }
+
+/// How many targets an entry has room for.
+const INLINE_TARGETS: usize = 4;
 
 /// A query whose name was found, and whose client was located.
 #[derive(Clone, Copy, Debug)]
 pub struct Located {
-    entry: u32,
+    target: Target,
     place: u32,
+    ttl: Ttl,
     scope: u8,
 }
+
+/// A query whose name was found: the number of its entry.
+#[derive(Clone, Copy, Debug)]
+pub struct Found(u32);
 
 impl Quick {
     /// Starts the table's memory on its way for a query.
@@ -89,28 +99,45 @@ impl Quick {
         index
     }
 
-    /// Finds the name of a query, and locates its client. None where the name takes the long way.
+    /// Locates the client of a query whose name was found, and starts the memory of the pool that it
+    /// leads to on its way. None where it takes the long way.
     #[inline]
     pub fn locate(
         &self,
         query: &CommonQuery,
+        found: Found,
         source: IpAddr,
         locator: &Locator,
     ) -> Option<Located> {
-        let number = self.find(query)?;
-        let entry = self.entries.get(number as usize)?;
+        let entry = self.entries.get(found.0 as usize)?;
         let subnet = match entry.client {
-            ClientSource::Ecs => query.subnet.and_then(|subnet| subnet.locating_address()),
+            ClientSource::Ecs => query.subnet_address(),
             ClientSource::Resolver => None,
         };
         let address = subnet.unwrap_or_else(|| source.to_canonical());
         let located = locator.locate(address);
-        let scope = if subnet.is_some() && entry.depends_on_client { located.scope } else { 0 };
-        Some(Located { entry: number, place: located.place_index, scope })
+        let depends = subnet.is_some() && entry.depends_on_client;
+        let scope = if depends { located.scope } else { 0 };
+        let place = located.place_index;
+        let rule = *self.profiles.get(entry.profile as usize)?.get(place as usize)?;
+        let target = match entry.rules as usize {
+            rules if usize::from(rule) >= rules => return None,
+            0..=INLINE_TARGETS => *entry.targets.get(usize::from(rule))?,
+            _ => *self.targets.get(entry.first_target as usize + usize::from(rule))?,
+        };
+        Some(Located { target, place, ttl: entry.ttl, scope })
     }
 
+    /// Starts the memory of a query's pool on its way; gives its sequence slot, whose memory is the
+    /// caller's.
     #[inline]
-    fn find(&self, query: &CommonQuery) -> Option<u32> {
+    pub fn approach_pool(&self, located: &Located) -> (u32, u32) {
+        (self.pools.approach(located.target), located.target.slot)
+    }
+
+    /// Finds the name of a query. None where it takes the long way.
+    #[inline]
+    pub fn find(&self, query: &CommonQuery) -> Option<Found> {
         let tag = tag_of(query.hash);
         let mut index = self.first_slot(query);
         loop {
@@ -120,7 +147,7 @@ impl Quick {
             if slot.tag == tag {
                 let entry = self.entries.get(number as usize)?;
                 if entry.key_length == query.key_length && entry.key == query.key {
-                    return Some(number);
+                    return Some(Found(number));
                 }
             }
             index = (index + 1) & (self.slots.len() - 1);
@@ -139,15 +166,10 @@ impl Quick {
         sequences: &impl Sequences,
         out: &mut [u8],
     ) -> Option<usize> {
-        let entry = self.entries.get(located.entry as usize)?;
-        let rule = *self.profiles.get(entry.profile as usize)?.get(located.place as usize)?;
-        if u32::from(rule) >= entry.rules {
-            return None;
-        }
-        let target = self.targets.get(entry.first_target as usize + usize::from(rule))?;
-        let set = self.pools.set(*target, query.family, located.place, locator)?;
+        let Located { target, place, ttl, scope } = located;
+        let set = self.pools.set(target, query.family, place, locator)?;
         let n = sequences.next(target.slot + set.slot, set.fingerprint);
-        write(message, query, entry.ttl, located.scope, set.address(n)?, out)
+        write(message, query, ttl, scope, set.address(n)?, out)
     }
 }
 

@@ -2,6 +2,8 @@
 //! pool a head (its region, and its sets by zone and family), followed by the sets' schedules and
 //! addresses.
 
+use std::sync::Arc;
+
 use crate::locate::Locator;
 use crate::steer::choose::Chooser;
 use crate::steer::plan::{FamilyPlan, PoolPlan, ZonePlan};
@@ -10,13 +12,16 @@ use crate::steer::pool::{Family, Pool};
 /// No region, and no zone: no configuration has as many.
 const NONE: u16 = u16::MAX;
 
+/// How many octets of schedules and addresses a pool's head holds itself.
+const INLINE: usize = 84;
+
 /// All pools.
 #[derive(Debug, Default)]
 pub(super) struct Pools {
     heads: Vec<Head>,
     /// The sets for clients of particular zones.
     zones: Vec<ZoneSets>,
-    /// Schedules and addresses.
+    /// Schedules and addresses that heads have no room for.
     octets: Vec<u8>,
 }
 
@@ -28,14 +33,15 @@ pub(super) struct Target {
     pub(super) slot: u32,
 }
 
-/// A pool, in a cache line.
+/// A pool, in two cache lines that the processor fetches together.
 #[derive(Clone, Debug)]
-#[repr(C, align(64))]
+#[repr(C, align(128))]
 struct Head {
     regional: [SetHead; 2],
     region: u16,
     zone_count: u16,
     first_zone: u32,
+    octets: [u8; INLINE],
 }
 
 /// The sets for clients of one zone.
@@ -45,21 +51,23 @@ struct ZoneSets {
     families: [SetHead; 2],
 }
 
-/// Where a set's schedule and addresses are. A set that takes the long way has no schedule.
+/// Where a set's schedule and addresses are, one after the other: in the pool's head if they end
+/// within it, else in the common octets. A set that takes the long way has no schedule.
 #[derive(Clone, Copy, Debug, Default)]
 struct SetHead {
-    schedule: u32,
-    addresses: u32,
+    first: u32,
     fingerprint: u32,
     schedule_length: u16,
     slot: u16,
+    is_inline: bool,
 }
 
 /// A set, for one answer.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Set<'q> {
+    /// The schedule, then the addresses.
     octets: &'q [u8],
-    head: SetHead,
+    set: SetHead,
     address_length: usize,
     /// Which of the pool's sequence slots counts its answers.
     pub(super) slot: u32,
@@ -81,48 +89,53 @@ impl Pools {
     /// Adds a pool; they are numbered in the order they are added.
     pub(super) fn add(&mut self, pool: &Pool, plan: &PoolPlan) {
         let first_zone = u32::try_from(self.zones.len()).unwrap_or(u32::MAX);
-        let regional = self.add_sets(&plan.regional);
+        let mut inline = Vec::with_capacity(INLINE);
+        let regional = self.add_sets(&plan.regional, &mut inline);
         // A zone whose sets are the regional ones need not be looked for.
         let differs = |zone: &ZonePlan| {
             let pairs = zone.families.iter().zip(&plan.regional.families);
-            pairs
-                .into_iter()
-                .any(|(own, regional)| !std::sync::Arc::ptr_eq(&own.set, &regional.set))
+            pairs.into_iter().any(|(own, regional)| !Arc::ptr_eq(&own.set, &regional.set))
         };
         for (zone, zone_plan) in plan.zones.iter().filter(|(_, zone)| differs(zone)) {
-            let families = self.add_sets(zone_plan);
+            let families = self.add_sets(zone_plan, &mut inline);
             self.zones.push(ZoneSets { zone: zone.0, families });
         }
         let count = self.zones.len() - first_zone as usize;
         let region = pool.region.map_or(NONE, |region| region.0);
         let zone_count = u16::try_from(count).unwrap_or(0);
-        self.heads.push(Head { regional, region, zone_count, first_zone });
+        let mut octets = [0; INLINE];
+        octets.iter_mut().zip(inline).for_each(|(to, from)| *to = from);
+        self.heads.push(Head { regional, region, zone_count, first_zone, octets });
     }
 
-    fn add_sets(&mut self, plan: &ZonePlan) -> [SetHead; 2] {
-        plan.families.each_ref().map(|plan| self.add_set(plan).unwrap_or_default())
+    fn add_sets(&mut self, plan: &ZonePlan, inline: &mut Vec<u8>) -> [SetHead; 2] {
+        plan.families.each_ref().map(|plan| self.add_set(plan, inline).unwrap_or_default())
     }
 
     /// Lays a set out; none if it takes the long way: it is empty, too large, spread by the golden
     /// ratio, or has a member with several addresses.
-    fn add_set(&mut self, plan: &FamilyPlan) -> Option<SetHead> {
+    fn add_set(&mut self, plan: &FamilyPlan, inline: &mut Vec<u8>) -> Option<SetHead> {
         let Chooser::Schedule(schedule) = &plan.set.chooser else { return None };
         let members = &plan.set.members;
         if members.len() > usize::from(u8::MAX) || members.iter().any(|m| m.rdata.len() != 1) {
             return None;
         }
         let schedule: Option<Vec<u8>> = schedule.iter().map(|&i| u8::try_from(i).ok()).collect();
-        let schedule = schedule?;
-        let head = SetHead {
-            schedule: u32::try_from(self.octets.len()).ok()?,
-            addresses: u32::try_from(self.octets.len() + schedule.len()).ok()?,
-            fingerprint: plan.set.fingerprint,
-            schedule_length: u16::try_from(schedule.len()).ok()?,
-            slot: u16::try_from(plan.slot).ok()?,
-        };
-        self.octets.extend(schedule);
-        self.octets.extend(members.iter().flat_map(|member| &member.rdata).flat_map(|r| r.iter()));
-        Some(head)
+        let mut octets = schedule?;
+        let schedule_length = u16::try_from(octets.len()).ok()?;
+        octets.extend(members.iter().flat_map(|member| &member.rdata).flat_map(|r| r.iter()));
+        let is_inline = inline.len() + octets.len() <= INLINE;
+        let place = if is_inline { inline } else { &mut self.octets };
+        let first = u32::try_from(place.len()).ok()?;
+        place.extend(octets);
+        let (fingerprint, slot) = (plan.set.fingerprint, u16::try_from(plan.slot).ok()?);
+        Some(SetHead { first, fingerprint, schedule_length, slot, is_inline })
+    }
+
+    /// Starts the memory of a rule's pool on its way.
+    #[inline]
+    pub(super) fn approach(&self, target: Target) -> u32 {
+        self.heads.get(target.pool as usize).map_or(0, |head| head.first_zone)
     }
 
     /// The set that answers a client; none where it takes the long way.
@@ -147,16 +160,23 @@ impl Pools {
                 }
             }
         }
-        let head = *families.get(family.index())?;
-        if head.schedule_length == 0 {
+        let set = *families.get(family.index())?;
+        if set.schedule_length == 0 {
             return None;
         }
+        let octets = if set.is_inline { &head.octets[..] } else { &self.octets[..] };
         let address_length = match family {
             Family::V4 => 4,
             Family::V6 => 16,
         };
-        let (slot, fingerprint) = (u32::from(head.slot), head.fingerprint);
-        Some(Set { octets: &self.octets, head, address_length, slot, fingerprint })
+        let (slot, fingerprint) = (u32::from(set.slot), set.fingerprint);
+        Some(Set {
+            octets: octets.get(set.first as usize..)?,
+            set,
+            address_length,
+            slot,
+            fingerprint,
+        })
     }
 }
 
@@ -164,9 +184,9 @@ impl<'q> Set<'q> {
     /// The address that the n-th answer carries.
     #[inline]
     pub(super) fn address(&self, n: u32) -> Option<&'q [u8]> {
-        let turn = n % u32::from(self.head.schedule_length);
-        let member = *self.octets.get((self.head.schedule + turn) as usize)?;
-        let at = self.head.addresses as usize + usize::from(member) * self.address_length;
+        let schedule_length = u32::from(self.set.schedule_length);
+        let member = *self.octets.get((n % schedule_length) as usize)?;
+        let at = schedule_length as usize + usize::from(member) * self.address_length;
         self.octets.get(at..at + self.address_length)
     }
 }

@@ -97,12 +97,13 @@ fn work(socket: &UdpSocket, settings: WorkerSettings, live: &Live, stop: &Atomic
 #[derive(Debug)]
 struct Steps {
     queries: Vec<Option<CommonQuery>>,
+    found: Vec<Option<quick::Found>>,
     located: Vec<Option<quick::Located>>,
 }
 
 impl Steps {
     fn new(batch: usize) -> Self {
-        Self { queries: vec![None; batch], located: vec![None; batch] }
+        Self { queries: vec![None; batch], found: vec![None; batch], located: vec![None; batch] }
     }
 
     /// Answers a batch: the common queries the short way, the others the long way.
@@ -114,7 +115,7 @@ impl Steps {
         sequences: &OwnSequences,
     ) {
         // A fault in one answer is that answer's failure, and the long way says which it is.
-        let short = AssertUnwindSafe(|| self.look_up(batch, count, moment));
+        let short = AssertUnwindSafe(|| self.look_up(batch, count, moment, sequences));
         if catch_unwind(short).is_err() {
             self.located.fill(None);
             error!("the short way panicked; the batch takes the long way");
@@ -142,23 +143,39 @@ impl Steps {
         }
     }
 
-    /// Reads the batch's common queries, then finds their names and locates their clients.
-    fn look_up(&mut self, batch: &mut Batch, count: usize, moment: &Moment) {
+    /// Reads the batch's common queries, finds their names, and locates their clients. The steps are
+    /// loops of their own, short enough for the processor to wait for the memory of several queries
+    /// at once.
+    fn look_up(
+        &mut self,
+        batch: &mut Batch,
+        count: usize,
+        moment: &Moment,
+        sequences: &OwnSequences,
+    ) {
+        let Moment { state, quick, .. } = moment;
         let mut approached = 0;
         for (i, query) in self.queries.iter_mut().enumerate().take(count) {
             *query = batch.query(i).and_then(|(message, _, _)| quick::parse(message));
             if let Some(query) = query {
-                approached ^= moment.quick.approach(query);
+                approached ^= quick.approach(query);
             }
         }
-        std::hint::black_box(approached);
-        let queries = self.queries.iter().zip(&mut self.located).enumerate().take(count);
-        for (i, (query, located)) in queries {
+        for (query, found) in self.queries.iter().zip(&mut self.found).take(count) {
+            *found = query.as_ref().and_then(|query| quick.find(query));
+        }
+        let found = self.queries.iter().zip(&self.found).enumerate().take(count);
+        for ((i, (query, found)), located) in found.zip(&mut self.located) {
             *located = query.as_ref().and_then(|query| {
                 let (_, source, _) = batch.query(i)?;
-                moment.quick.locate(query, source, &moment.state.locator)
+                quick.locate(query, (*found)?, source, &state.locator)
             });
         }
+        for located in self.located.iter().take(count).flatten() {
+            let (pool, slot) = quick.approach_pool(located);
+            approached ^= pool ^ sequences.approach(slot);
+        }
+        std::hint::black_box(approached);
     }
 }
 
@@ -174,7 +191,7 @@ pub fn answer_one(
 ) -> Option<usize> {
     let locator = &responder.state.locator;
     let short = quick::parse(message).and_then(|query| {
-        let located = quick.locate(&query, source, locator)?;
+        let located = quick.locate(&query, quick.find(&query)?, source, locator)?;
         quick.answer(message, &query, located, locator, responder.sequences, out)
     });
     short.or_else(|| answer(message, source, responder, out))
@@ -239,6 +256,12 @@ impl OwnSequences {
             let slots = usize::try_from(moment.state.slot_count).unwrap_or(0);
             *self.slots.get_mut() = vec![(0, 0); slots];
         }
+    }
+
+    /// Starts the memory of a slot on its way.
+    #[inline]
+    fn approach(&self, slot: u32) -> u32 {
+        self.slots.borrow().get(slot as usize).map_or(0, |&(_, next)| next)
     }
 }
 
