@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
+use crate::config::monitors::Monitor;
 use crate::locate::place::RegionId;
 use crate::state::State;
 use crate::steer::load_balancer::LoadBalancer;
@@ -143,15 +144,21 @@ fn pool_names(state: &State) -> impl Iterator<Item = (String, &Pool)> {
 fn pools(state: &State) -> Described {
     let region = |region: Option<RegionId>| region.map(|id| state.locator.regions().name(id));
     let describe = |pool: &Pool| {
-        let Pool { enabled, monitor, minimum_origins, zonal_affinity, failover_policy, .. } = pool;
-        let monitor =
-            monitor.as_ref().and_then(|name| state.monitors.iter().find(|m| m.name == *name));
+        let Pool { enabled, minimum_origins, zonal_affinity, failover_policy, .. } = pool;
+        let monitor = monitor_of(state, pool);
         let region = region(pool.region);
         format!(
             "{enabled} {region:?} {monitor:?} {minimum_origins} {zonal_affinity:?} {failover_policy:?}"
         )
     };
     pool_names(state).map(|(name, pool)| (name, describe(pool))).collect()
+}
+
+/// The monitor of a pool: by what probes its addresses, since zones may have monitors of one name.
+fn monitor_of<'s>(state: &'s State, pool: &Pool) -> Option<&'s Monitor> {
+    let probe = pool.origins.iter().flat_map(|origin| &origin.addresses).find_map(|a| a.probe)?;
+    let (monitor, _) = state.probes.targets().get(probe.0 as usize)?;
+    state.monitors.get(monitor.0 as usize)
 }
 
 fn origins(state: &State) -> Described {

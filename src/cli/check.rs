@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use clap::Args;
 use serde_json::json;
 
-use crate::cli::{EXIT_NO, FileArguments, print_diagnostics};
+use crate::cli::{EXIT_NO, EXIT_USAGE, FileArguments, print_diagnostics};
 use crate::config::files::{Paths, load};
 use crate::config::report::{Diagnostic, Report, Severity};
 use crate::state::State;
@@ -27,6 +27,10 @@ pub(super) struct Check {
 impl Check {
     pub(super) fn run(self) -> ExitCode {
         let mut paths = Paths::from(self.files);
+        if let Some(file) = self.folder.as_ref().filter(|folder| folder.is_file()) {
+            eprintln!("meridian: {} is a file: give the folder that zones/ is in", file.display());
+            return ExitCode::from(EXIT_USAGE);
+        }
         paths.folder = self.folder;
         let report = Report::default();
         let (_, state) = load(&paths, &report);

@@ -54,7 +54,7 @@ struct FileArguments {
 impl From<FileArguments> for Paths {
     fn from(arguments: FileArguments) -> Self {
         let FileArguments { config, zones, geo } = arguments;
-        Self { folder: None, config, zones, geo }
+        Self { config, zones, geo, ..Self::default() }
     }
 }
 

@@ -36,9 +36,9 @@ pub(super) struct Serve {
 
 impl Serve {
     pub(super) fn run(self) -> ExitCode {
-        let paths = Paths::from(self.files);
+        let paths = Paths { listen: self.listen, ..Paths::from(self.files) };
         let report = Report::default();
-        let (mut server, state) = load(&paths, &report);
+        let (server, state) = load(&paths, &report);
         let diagnostics = report.into_sorted();
         let filter = self.log.as_deref().or(server.log.as_deref()).unwrap_or(DEFAULT_LOG);
         let Ok(filter) = filter.parse::<Targets>() else {
@@ -55,10 +55,6 @@ impl Serve {
         };
         start_log(filter);
         log_diagnostics(&diagnostics);
-        if !self.listen.is_empty() {
-            server.listen = self.listen;
-            server.listen_is_default = false;
-        }
         match crate::serve::serve(paths, server, state) {
             Ok(()) => ExitCode::SUCCESS,
             Err(error) => {

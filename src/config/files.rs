@@ -3,6 +3,7 @@
 
 use std::fs;
 use std::io;
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 use crate::config::build::{Files, build};
@@ -14,7 +15,7 @@ use crate::state::State;
 /// The server's settings where no other file is named.
 pub const DEFAULT_CONFIG: &str = "meridian.toml";
 
-/// Which files to read, where not those of the defaults.
+/// Which files to read, where not those of the defaults, and what the command line sets over them.
 #[derive(Clone, Debug, Default)]
 pub struct Paths {
     /// The folder that the defaults below are in; the working directory if none.
@@ -25,6 +26,8 @@ pub struct Paths {
     pub zones: Option<PathBuf>,
     /// The folder of the location data.
     pub geo: Option<PathBuf>,
+    /// What to listen on; empty for what the settings say.
+    pub listen: Vec<SocketAddr>,
 }
 
 /// Reads everything and builds the state. Mistakes are reported; there is a state if there is no
@@ -53,6 +56,10 @@ pub fn read_server(paths: &Paths, report: &Report) -> Server {
     if let Some(geo) = &paths.geo {
         server.geo.clone_from(geo);
         server.geo_is_named = true;
+    }
+    if !paths.listen.is_empty() {
+        server.listen.clone_from(&paths.listen);
+        server.listen_is_default = false;
     }
     server
 }

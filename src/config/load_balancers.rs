@@ -16,7 +16,7 @@ use crate::steer::load_balancer::{
     Answers, ClientSource, LoadBalancer, MAX_ANSWERS, Policy, RttTolerance, Rule, Rules,
 };
 use crate::steer::plan::slot_count;
-use crate::steer::pool::{Pool, PoolId, ZonalAffinity};
+use crate::steer::pool::{Family, Pool, PoolId, ZonalAffinity};
 use crate::steer::rtt::{self, RttTable};
 
 /// The TTL of steered records where none is given.
@@ -119,6 +119,7 @@ pub fn parse_balancer(
         depends_on_client: false,
     };
     balancer.depends_on_client = depends_on_client(&balancer, scope.pools);
+    warn_of_families(&balancer, value, scope.pools);
     Some(ParsedBalancer { balancer, enabled, place: value.key_place(), rtt_tolerance, pools })
 }
 
@@ -191,6 +192,33 @@ fn warn_of_ttl(ttl: Ttl, value: &Value<'_, '_>, negative_ttl: Ttl) {
             format!("the TTL exceeds the zone's minimum of {} s", negative_ttl.seconds()),
             format!("give {} or less, or a larger minimum in the SOA", negative_ttl.seconds()),
         );
+    }
+}
+
+/// A type that some clients get and others do not is seldom meant (steering.md, "ECS scope").
+fn warn_of_families(balancer: &LoadBalancer, value: &Value<'_, '_>, pools: &[Pool]) {
+    let reachable: Vec<&Pool> = reachable_pools(balancer)
+        .into_iter()
+        .filter_map(|id| pools.get(id.0 as usize))
+        .filter(|pool| pool.enabled && !pool.origins.is_empty())
+        .collect();
+    for (family, record_type) in [(Family::V4, "A"), (Family::V6, "AAAA")] {
+        let has = |pool: &&&Pool| {
+            let configured = pool.origins.iter().filter(|origin| origin.is_configured());
+            configured.flat_map(|origin| &origin.addresses).any(|address| family.holds(address.ip))
+        };
+        let (with, without): (Vec<&Pool>, Vec<&Pool>) =
+            reachable.iter().partition(|pool| has(pool));
+        if !with.is_empty() && !without.is_empty() {
+            let names: Vec<&str> = without.iter().map(|pool| pool.name.as_str()).collect();
+            value.key_warning(
+                format!(
+                    "{record_type} is answered from some pools and not from {}",
+                    names.join(", ")
+                ),
+                "give every pool addresses of both families, or none of this one",
+            );
+        }
     }
 }
 

@@ -16,8 +16,7 @@ use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use crate::config::decimal::Decimal;
-use crate::config::report::{Diagnostic, Position};
-use crate::config::report::{Report, Severity, Source, nearest};
+use crate::config::report::{Position, Report, Source, nearest};
 use crate::name::Name;
 use crate::rr::Ttl;
 
@@ -288,11 +287,12 @@ impl<'t, 'a> Value<'t, 'a> {
 
     /// Reports a warning at the value.
     pub fn warning(&self, message: impl Into<String>, help: impl Into<String>) {
-        let Place { key, position, file } = self.place();
-        let (message, help) = (message.into(), help.into());
-        let severity = Severity::Warning;
-        let position = Some(position);
-        self.file.report.add(Diagnostic { severity, file, position, key, message, help });
+        self.place().warning(self.file.report, message, help);
+    }
+
+    /// Reports a warning at the key.
+    pub fn key_warning(&self, message: impl Into<String>, help: impl Into<String>) {
+        self.key_place().warning(self.file.report, message, help);
     }
 
     fn wrong_type(&self, wanted: &str) {

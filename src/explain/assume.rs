@@ -84,14 +84,14 @@ fn assume_times(state: &mut State, times: &[(PoolId, Duration)]) {
         row.extend(times());
     }
     // A client of a region without figures, or of none, has the assumed ones alone.
-    let assumed = times().collect();
+    state.rtt.assumed = times().collect();
     let State { balancers, balancer_sources, rtt, locator, pop, .. } = state;
     for (balancer, source) in balancers.iter_mut().zip(balancer_sources) {
         if balancer.policy != Policy::Rtt {
             continue;
         }
         let order = |row| crate::steer::rtt::order(&source.pools, Some(row), source.rtt_tolerance);
-        let own = pop.as_deref().and_then(|pop| rtt.pops.get(pop)).unwrap_or(&assumed);
+        let own = pop.as_deref().and_then(|pop| rtt.pops.get(pop)).unwrap_or(&rtt.assumed);
         let mut rules = Rules {
             lists: vec![Rule { name: "rtt (assumed)".to_owned(), candidates: order(own) }],
             ..Rules::default()
@@ -103,9 +103,6 @@ fn assume_times(state: &mut State, times: &[(PoolId, Duration)]) {
             }
         }
         balancer.rules = rules;
-    }
-    if let Some(pop) = pop {
-        rtt.pops.entry(pop.clone()).or_insert(assumed);
     }
 }
 

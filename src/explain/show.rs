@@ -18,7 +18,7 @@ impl fmt::Display for Explanation {
 impl Explanation {
     fn steps(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Some(balancer) = &self.load_balancer else {
-            return writeln!(f, "load balancer  none: the name is not steered");
+            return writeln!(f, "load balancer  none: this name and type are not steered");
         };
         writeln!(f, "load balancer  {balancer}")?;
         if let Some(steering) = &self.steering {

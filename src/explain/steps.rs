@@ -92,9 +92,7 @@ impl Steps<'_> {
         let rtt = (self.balancer.policy == Policy::Rtt).then(|| {
             let pop = self.state.pop.as_deref();
             let row = self.state.rtt.row_for(self.place.region, &self.state.parents, pop);
-            let figures = row.map(|(_, row)| row);
-            let figure =
-                |pool: &PoolId| Some((name(pool), figures?.get(pool)?.as_secs_f64() * 1000.0));
+            let figure = |pool: &PoolId| Some((name(pool), row?.get(pool)?.as_secs_f64() * 1000.0));
             candidates.iter().filter_map(figure).collect::<BTreeMap<_, _>>()
         });
         SteeringPart {

@@ -244,7 +244,7 @@ mod tests {
             ),
             (
                 "[subnets.\"10.0.0.0/8\"]\nlocation = [52.4]",
-                "2:12: error: subnets.\"10.0.0.0/8\".location: 1 numbers stand here, not two\n    \
+                "2:12: error: subnets.\"10.0.0.0/8\".location: a location is two numbers, and there are 1 here\n    \
                  help: give [latitude, longitude] in degrees, as [52.4, 4.9]",
             ),
             (

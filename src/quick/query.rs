@@ -34,10 +34,11 @@ impl CommonQuery {
 #[inline]
 pub fn parse(message: &[u8]) -> Option<CommonQuery> {
     let header = message.first_chunk::<HEADER>()?;
+    let [_, _, flags, _, counts @ ..] = *header;
+    let counts = u64::from_be_bytes(counts);
     // A query of opcode 0 with one question and at most one additional record; of the other flags
     // only RD has a meaning in a query, and it is repeated.
-    let counts = [header[4], header[5], header[6], header[7], header[8], header[9], header[10]];
-    if header[2] & 0xf8 != 0 || counts != [0, 1, 0, 0, 0, 0, 0] || header[11] > 1 {
+    if flags & 0xf8 != 0 || counts & !1 != 1 << 48 {
         return None;
     }
     let name_length = name_length(message.get(HEADER..)?)?;
@@ -50,10 +51,10 @@ pub fn parse(message: &[u8]) -> Option<CommonQuery> {
     };
     let question_end = name_end + 4;
     let rest = message.get(question_end..)?;
-    let edns = match header[11] {
+    let edns = match counts & 1 {
         0 if rest.is_empty() => None,
-        1 => Some(parse_opt(rest)?),
-        _ => return None,
+        0 => return None,
+        _ => Some(parse_opt(rest)?),
     };
     let (key, hash) = key_and_hash(name)?;
     Some(CommonQuery {

@@ -87,6 +87,18 @@ fn bind_all(server: &Server) -> Result<Vec<Bound>, ServeError> {
     if sockets.is_empty() { Err(ServeError::NoAddress) } else { Ok(sockets) }
 }
 
+/// Settings that were given and are of use to probes only.
+fn without_effect(server: &Server) -> impl Iterator<Item = &'static str> {
+    let default = Server::default();
+    let given = [
+        ("startup_wait", server.startup_wait != default.startup_wait),
+        ("rtt_max_age", server.rtt_max_age != default.rtt_max_age),
+        ("probe_source", server.probe_source != default.probe_source),
+        ("identity.region", server.region.is_some()),
+    ];
+    given.into_iter().filter(|&(_, given)| given).map(|(key, _)| key)
+}
+
 /// The cores that this process may run on.
 fn cores() -> usize {
     std::thread::available_parallelism().map_or(1, std::num::NonZero::get)
@@ -152,6 +164,9 @@ async fn run(
     }
     if monitors > 0 {
         warn!(monitors, "nothing probes in this version: every origin counts as healthy");
+    }
+    for key in without_effect(&server) {
+        warn!(key, "the setting has no effect in this version: nothing probes");
     }
     info!(zones, load_balancers, pools, generation = 1, "ready");
     let reloader = Arc::new(Reloader::new(paths, server, live));

@@ -8,7 +8,7 @@ use tracing::{error, info, warn};
 use crate::changes::Changes;
 use crate::config::files::{Paths, load};
 use crate::config::report::{Diagnostic, Report, Severity};
-use crate::config::server::Server;
+use crate::config::server::{Server, UdpSettings};
 use crate::serial::Serials;
 use crate::serve::live::{Live, Moment};
 use crate::state::State;
@@ -61,11 +61,13 @@ impl Reloader {
 
     /// Some settings are read at start only.
     fn warn_of_restart(&self, server: &Server) {
+        // `workers` is a setting of its own.
+        let udp = |server: &Server| UdpSettings { workers: 0, ..server.udp };
         let settings = [
             ("listen", self.server.listen == server.listen),
             ("workers", self.server.workers == server.workers),
             ("log", self.server.log == server.log),
-            ("udp", self.server.udp == server.udp),
+            ("udp", udp(&self.server) == udp(server)),
             ("freebind", self.server.freebind == server.freebind),
         ];
         for (key, _) in settings.into_iter().filter(|(_, same)| !same) {

@@ -15,36 +15,29 @@ pub struct RttTable {
     pub regions: HashMap<RegionId, Row>,
     /// By the pop of the answering node.
     pub pops: HashMap<String, Row>,
+    /// For clients that have none of these: what `explain` was asked to assume.
+    pub assumed: Row,
 }
 
 /// The round-trip times to each pool that has one, from one place.
 pub type Row = HashMap<PoolId, Duration>;
 
 impl RttTable {
-    /// The row for a client: its region's or its nearest ancestor's that has one, else the pop's.
-    /// Also says which it was, as `explain` names it.
+    /// The row for a client: its region's or its nearest ancestor's that has one, else the pop's, else
+    /// the assumed one.
     pub fn row_for(
         &self,
         region: Option<RegionId>,
         parents: &[Option<RegionId>],
         pop: Option<&str>,
-    ) -> Option<(RttKey, &Row)> {
+    ) -> Option<&Row> {
+        let of_region =
+            |region| ancestors(region, parents).find_map(|region| self.regions.get(&region));
         region
-            .and_then(|region| {
-                ancestors(region, parents)
-                    .find_map(|region| Some((RttKey::Region(region), self.regions.get(&region)?)))
-            })
-            .or_else(|| Some((RttKey::Pop, self.pops.get(pop?)?)))
+            .and_then(of_region)
+            .or_else(|| self.pops.get(pop?))
+            .or_else(|| Some(&self.assumed).filter(|row| !row.is_empty()))
     }
-}
-
-/// Which row of the table a client was found in.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum RttKey {
-    /// The row of a region.
-    Region(RegionId),
-    /// The row of this node's pop.
-    Pop,
 }
 
 /// Reorders `pools` by round-trip time, ascending. A pool without a figure keeps its position; the

@@ -1,9 +1,10 @@
 //! The life of the server: what a reload changes and what it refuses, and how the program ends or
 //! does not come up.
 
-use std::net::{TcpListener, UdpSocket};
+use std::net::{SocketAddr, TcpListener, UdpSocket};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
+use std::time::Duration;
 
 use serde_json::Value;
 
@@ -129,7 +130,7 @@ fn no_query_is_dropped_or_mixed_during_reloads() {
             }
             asked
         });
-        for addresses in [NEW, OLD, NEW, OLD, NEW] {
+        for addresses in [NEW, OLD].into_iter().cycle().take(reloads()) {
             if !asking.is_finished() {
                 site.write(ZONE, zone(addresses));
                 server.reload("reloaded");
@@ -139,6 +140,12 @@ fn no_query_is_dropped_or_mixed_during_reloads() {
         assert!(asking.join().expect("answers without a gap") > 0);
     });
     assert_eq!(www(&server), NEW);
+}
+
+/// How often the files are read again under load, an odd number: `MERIDIAN_RELOADS`, or a few times.
+fn reloads() -> usize {
+    let given = std::env::var("MERIDIAN_RELOADS").ok();
+    given.map_or(5, |text| text.parse::<usize>().expect("MERIDIAN_RELOADS is a number")) | 1
 }
 
 // ---------------------------------------------------------------------------------- Start and end
@@ -207,6 +214,23 @@ fn every_listen_address_is_announced_and_answers() {
     }
 }
 
+// A reply leaves from the address that the query came to, also where every address is listened on.
+#[test]
+fn replies_leave_from_the_address_that_was_asked() {
+    let site = site();
+    site.write("meridian.toml", SERVER.replace("\"127.0.0.1:0\"", "\"0.0.0.0:0\""));
+    let server = Server::start(&site);
+    let socket = UdpSocket::bind("0.0.0.0:0").expect("a free port");
+    socket.set_read_timeout(Some(Duration::from_secs(5))).expect("a timeout");
+    for ip in ["127.0.0.1", "127.0.0.2", "127.1.2.3"] {
+        let asked = SocketAddr::new(ip.parse().expect("an address"), server.address.port());
+        let query = Query::new("www.example.test", rtype::A);
+        socket.send_to(&query.octets(), asked).expect("a query sent");
+        let (_, source) = socket.recv_from(&mut [0; 512]).expect("a reply");
+        assert_eq!(source, asked);
+    }
+}
+
 // config.md: "meridian.toml is optional"; by default there are as many workers as cores.
 #[test]
 fn many_clients_are_answered_with_the_default_configuration() {
@@ -224,4 +248,20 @@ fn many_clients_are_answered_with_the_default_configuration() {
             assert_eq!((reply.id, reply.answer.len()), (query.id, 2));
         }
     }
+}
+
+// What the command line says over the file stays said: a reload is no reason to warn of it.
+#[test]
+fn a_reload_does_not_warn_of_what_the_command_line_sets() {
+    let site = site();
+    let mut server = Server::spawn(&site, &["serve", "--listen", "127.0.0.1:0", "--log", "info"]);
+    server.next_address();
+    server.wait_for("ready");
+    server.reload("reloaded");
+    let warnings: Vec<String> = (0..server.lines_read())
+        .filter_map(|number| server.log_line(number).cloned())
+        .filter(|line| line["level"] == "WARN")
+        .map(|line| line.to_string())
+        .collect();
+    assert!(!warnings.iter().any(|line| line.contains("next start")), "{warnings:?}");
 }
