@@ -219,7 +219,9 @@ fn every_listen_address_is_announced_and_answers() {
 fn replies_leave_from_the_address_that_was_asked() {
     let site = site();
     site.write("meridian.toml", SERVER.replace("\"127.0.0.1:0\"", "\"0.0.0.0:0\""));
-    let server = Server::start(&site);
+    let mut server = Server::spawn(&site, &["serve"]);
+    server.address = server.next_address();
+    server.wait_for("ready");
     let socket = UdpSocket::bind("0.0.0.0:0").expect("a free port");
     socket.set_read_timeout(Some(Duration::from_secs(5))).expect("a timeout");
     for ip in ["127.0.0.1", "127.0.0.2", "127.1.2.3"] {
