@@ -5,7 +5,8 @@ use std::collections::{BTreeMap, HashMap};
 use std::hash::Hash;
 use std::time::Duration;
 
-use crate::config::reader::{Place, Table, Value, parse_duration};
+use crate::config::duration::parse_duration;
+use crate::config::reader::{Place, Table, Value};
 use crate::config::report::nearest;
 use crate::locate::Regions;
 use crate::locate::codes::Area;

@@ -14,6 +14,7 @@
 
 pub mod build;
 pub mod decimal;
+pub mod duration;
 #[allow(clippy::disallowed_methods, reason = "the edge: reads the files")]
 pub mod files;
 pub mod load_balancers;

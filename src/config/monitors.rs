@@ -4,7 +4,8 @@
 use std::net::IpAddr;
 use std::time::Duration;
 
-use crate::config::reader::{Place, Table, Value, show_duration};
+use crate::config::duration::show_duration;
+use crate::config::reader::{Place, Table, Value};
 use crate::name::Name;
 use crate::rr::RecordType;
 

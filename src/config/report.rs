@@ -143,14 +143,9 @@ impl Report {
         message: impl Into<String>,
         help: impl Into<String>,
     ) {
-        self.add(Diagnostic {
-            severity: Severity::Error,
-            file: file.to_owned(),
-            position,
-            key: key.into(),
-            message: message.into(),
-            help: help.into(),
-        });
+        let (key, message, help) = (key.into(), message.into(), help.into());
+        let (severity, file) = (Severity::Error, file.to_owned());
+        self.add(Diagnostic { severity, file, position, key, message, help });
     }
 
     /// Adds a warning at a position of a file.
@@ -162,14 +157,9 @@ impl Report {
         message: impl Into<String>,
         help: impl Into<String>,
     ) {
-        self.add(Diagnostic {
-            severity: Severity::Warning,
-            file: file.to_owned(),
-            position,
-            key: key.into(),
-            message: message.into(),
-            help: help.into(),
-        });
+        let (key, message, help) = (key.into(), message.into(), help.into());
+        let (severity, file) = (Severity::Warning, file.to_owned());
+        self.add(Diagnostic { severity, file, position, key, message, help });
     }
 
     /// True if there is an error, warnings aside.

@@ -5,6 +5,7 @@
 //! query only touches the last two.
 
 pub mod build;
+mod checks;
 mod field;
 mod findings;
 mod header;

@@ -1,0 +1,89 @@
+//! The steps of an answer, and the whole of it, in memory: reading a query, locating a client,
+//! deciding, writing, and from octets to octets the short and the long way. The zone is the one that
+//! ships, the clients are random.
+
+#![allow(clippy::expect_used, reason = "a benchmark that cannot start has nothing to measure")]
+
+use std::hint::black_box;
+use std::net::{IpAddr, Ipv4Addr};
+
+use criterion::{Criterion, criterion_group, criterion_main};
+use meridian::config::files::{Paths, load};
+use meridian::config::report::Report;
+use meridian::query::{self, Request};
+use meridian::quick;
+use meridian::respond::{Responder, respond};
+use meridian::serve::live::Moment;
+use meridian::serve::mmsg::MAX_REPLY;
+use meridian::serve::udp::{OwnSequences, answer, answer_one};
+use meridian::steer::decide;
+use meridian::wire::write::write;
+use meridian::wire::{Repeated, Transport};
+
+/// How many queries are gone round.
+const QUERIES: usize = 1024;
+const RESOLVER: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
+
+/// Queries for www.example.com A with random client subnets.
+fn queries() -> Vec<Vec<u8>> {
+    let mut random: u64 = 1;
+    let mut octet = move || {
+        random ^= random << 13;
+        random ^= random >> 7;
+        random ^= random << 17;
+        random.to_le_bytes()[0]
+    };
+    let query = |_| {
+        let mut message = vec![0, 1, 0, 0, 0, 1, 0, 0, 0, 0, 0, 1];
+        message.extend(b"\x03www\x07example\x03com\x00\x00\x01\x00\x01");
+        message.extend([0, 0, 41, 4, 0xd0, 0, 0, 0, 0, 0, 11, 0, 8, 0, 7, 0, 1, 24, 0]);
+        message.extend([octet() % 223 + 1, octet(), octet()]);
+        message
+    };
+    (0..QUERIES).map(query).collect()
+}
+
+fn steps(criterion: &mut Criterion) {
+    let report = Report::default();
+    let (_, state) = load(&Paths::default(), &report);
+    let moment = Moment::new(1, state.expect("the configuration that ships"));
+    let mut sequences = OwnSequences::default();
+    sequences.follow(&moment);
+    let responder = Responder { state: &moment.state, plan: &moment.plan, sequences: &sequences };
+    let queries = queries();
+    let mut next = queries.iter().cycle();
+    let mut message = || next.next().expect("a query");
+    let mut out = [0; MAX_REPLY];
+
+    criterion.bench_function("parse, short way", |b| b.iter(|| quick::parse(black_box(message()))));
+    criterion.bench_function("parse, long way", |b| {
+        b.iter(|| matches!(query::parse(black_box(message())), Request::Query(_)));
+    });
+    criterion.bench_function("locate", |b| {
+        b.iter(|| {
+            let [.., a, b, c] = message()[..] else { return 0 };
+            moment.state.locator.locate(IpAddr::from([a, b, c, 0])).place_index
+        });
+    });
+    let steering = moment.state.steering(&moment.plan);
+    let place = moment.state.locator.locate(RESOLVER).place;
+    criterion.bench_function("decide", |b| {
+        b.iter(|| decide(&steering, black_box(&moment.state.balancers[0]), &place).outcome);
+    });
+    let request = query::parse(&queries[0]);
+    let repeated = Repeated::read(&queries[0]).expect("a header");
+    let made = respond(&request, RESOLVER, &responder).expect("an answer");
+    let limit = Transport::Datagram.limit(request.echoed().1);
+    criterion.bench_function("write, long way", |b| {
+        b.iter(|| write(&request, repeated, black_box(&made), limit, &mut out));
+    });
+    criterion.bench_function("octets to octets, short way", |b| {
+        b.iter(|| answer_one(message(), RESOLVER, &moment.quick, &responder, &mut out));
+    });
+    criterion.bench_function("octets to octets, long way", |b| {
+        b.iter(|| answer(message(), RESOLVER, &responder, &mut out));
+    });
+}
+
+criterion_group!(benches, steps);
+criterion_main!(benches);
