@@ -25,6 +25,8 @@ pub struct Changes {
     pub pools: Difference,
     /// Origins, as POOL/ORIGIN.
     pub origins: Difference,
+    /// The parts of the location data: database, regions, subnets, round-trip times.
+    pub location: Difference,
 }
 
 /// What became of the things of one kind.
@@ -49,6 +51,7 @@ impl Changes {
             names: Difference::between(&names(old), &names(new)),
             pools: Difference::between(&pools(old), &pools(new)),
             origins: Difference::between(&origins(old), &origins(new)),
+            location: Difference::between(&location(old), &location(new)),
         }
     }
 }
@@ -152,6 +155,32 @@ fn pools(state: &State) -> Described {
         )
     };
     pool_names(state).map(|(name, pool)| (name, describe(pool))).collect()
+}
+
+/// The location data, each part by all that it says.
+fn location(state: &State) -> Described {
+    let locator = &state.locator;
+    let regions = locator.regions();
+    let region = |id: Option<RegionId>| id.map(|id| regions.name(id));
+    let tree: Vec<_> =
+        regions.iter().map(|(id, name)| (name, region(regions.parent(id)))).collect();
+    let subnets: Vec<_> = locator.subnets().iter().map(|subnet| format!("{subnet:?}")).collect();
+    let mut rtt: Vec<_> = state
+        .rtt
+        .regions
+        .iter()
+        .flat_map(|(id, row)| row.iter().map(|(pool, time)| (region(Some(*id)), pool, time)))
+        .map(|(region, pool, time)| format!("{region:?} {} {time:?}", state.pool_name(*pool)))
+        .collect();
+    rtt.sort_unstable();
+    let mut parts = Described::new();
+    if let Some(database) = locator.database() {
+        parts.insert("database".to_owned(), format!("{database:?}"));
+    }
+    parts.insert("regions".to_owned(), format!("{tree:?}"));
+    parts.insert("subnets".to_owned(), format!("{subnets:?}"));
+    parts.insert("round-trip times".to_owned(), format!("{rtt:?}"));
+    parts
 }
 
 /// The monitor of a pool: by what probes its addresses, since zones may have monitors of one name.

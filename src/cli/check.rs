@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use clap::Args;
 use serde_json::json;
 
-use crate::cli::{EXIT_NO, EXIT_USAGE, FileArguments, print_diagnostics};
+use crate::cli::{EXIT_NO, EXIT_USAGE, FileArguments, print_diagnostics, print_text};
 use crate::config::files::{Paths, load};
 use crate::config::report::{Diagnostic, Report, Severity};
 use crate::state::State;
@@ -41,10 +41,10 @@ impl Check {
             };
             let document =
                 json!({ "errors": of(Severity::Error), "warnings": of(Severity::Warning) });
-            println!("{document:#}");
+            print_text(&format!("{document:#}\n"));
         } else {
             print_diagnostics(&diagnostics);
-            println!("{}", summary(state.as_ref(), &diagnostics));
+            print_text(&format!("{}\n", summary(state.as_ref(), &diagnostics)));
         }
         if state.is_some() { ExitCode::SUCCESS } else { ExitCode::from(EXIT_NO) }
     }

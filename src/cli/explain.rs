@@ -8,7 +8,7 @@ use std::time::Duration;
 use clap::Args;
 use ipnet::IpNet;
 
-use crate::cli::{EXIT_NO, EXIT_USAGE, FileArguments, print_diagnostics};
+use crate::cli::{EXIT_NO, EXIT_USAGE, FileArguments, print_diagnostics, print_text};
 use crate::config::files::{Paths, load};
 use crate::config::report::{Report, Severity};
 use crate::config::rtt::parse_milliseconds;
@@ -122,14 +122,14 @@ impl Explain {
         let explanation = explain(&state, &health, &self.name, self.record_type, asker);
         if self.json {
             match serde_json::to_string_pretty(&explanation) {
-                Ok(document) => println!("{document}"),
+                Ok(document) => print_text(&format!("{document}\n")),
                 Err(error) => {
                     eprintln!("meridian: the explanation cannot be written: {error}");
                     return ExitCode::from(EXIT_NO);
                 }
             }
         } else {
-            print!("{explanation}");
+            print_text(&explanation.to_string());
         }
         if explanation.is_failure() { ExitCode::from(EXIT_NO) } else { ExitCode::SUCCESS }
     }

@@ -6,6 +6,7 @@ mod check;
 mod explain;
 mod serve;
 
+use std::io::{ErrorKind, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -64,6 +65,16 @@ pub fn main() -> ExitCode {
         Command::Serve(serve) => serve.run(),
         Command::Check(check) => check.run(),
         Command::Explain(explain) => explain.run(),
+    }
+}
+
+/// Prints a text to standard output. That the reader had enough of it (`| head`) is no fault.
+fn print_text(text: &str) {
+    let mut out = std::io::stdout().lock();
+    if let Err(error) = out.write_all(text.as_bytes()).and_then(|()| out.flush())
+        && error.kind() != ErrorKind::BrokenPipe
+    {
+        eprintln!("meridian: cannot write to standard output: {error}");
     }
 }
 

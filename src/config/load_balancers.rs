@@ -19,6 +19,7 @@ use crate::steer::load_balancer::{
 use crate::steer::plan::slot_count;
 use crate::steer::pool::{Family, Pool, PoolId, ZonalAffinity};
 use crate::steer::rtt::{self, RttTable};
+use crate::zone::rdata::ends_in_zone;
 
 /// The TTL of steered records where none is given.
 pub const DEFAULT_TTL: Ttl = Ttl::saturating(30);
@@ -63,7 +64,15 @@ pub fn parse_balancer(
 ) -> Option<ParsedBalancer> {
     let table = value.table("a table of a load balancer's keys")?;
     let name = match Name::parse(key, Some(scope.apex)) {
-        Ok(name) if name.is_at_or_below(scope.apex) => Some(name),
+        Ok(name) if name.is_at_or_below(scope.apex) => {
+            if ends_in_zone(key, scope.apex) {
+                value.key_warning(
+                    format!("the name is relative: the load balancer is that of {name}"),
+                    "give the name without the zone's, as \"www\", if that is not meant",
+                );
+            }
+            Some(name)
+        }
         Ok(name) => {
             value.key_error(
                 format!("{name} is not in the zone {}", scope.apex),
@@ -205,8 +214,8 @@ fn warn_of_families(balancer: &LoadBalancer, value: &Value<'_, '_>, pools: &[Poo
         .collect();
     for (family, record_type) in [(Family::V4, "A"), (Family::V6, "AAAA")] {
         let has = |pool: &&&Pool| {
-            let configured = pool.origins.iter().filter(|origin| origin.is_configured());
-            configured.flat_map(|origin| &origin.addresses).any(|address| family.holds(address.ip))
+            let enabled = pool.origins.iter().filter(|origin| origin.enabled);
+            enabled.flat_map(|origin| &origin.addresses).any(|address| family.holds(address.ip))
         };
         let (with, without): (Vec<&Pool>, Vec<&Pool>) =
             reachable.iter().partition(|pool| has(pool));

@@ -93,6 +93,12 @@ pub fn parse_pool(name: &str, value: &Value<'_, '_>, scope: &mut PoolScope<'_>) 
             "the pool could never be healthy: give a number that it can reach",
         );
     }
+    if !origins.is_empty() && !origins.iter().any(Origin::is_configured) {
+        value.key_warning(
+            "no origin of the pool is enabled and has a weight above 0: it is never answered",
+            "enable one, or give one a weight, unless the pool is drained on purpose",
+        );
+    }
     table.not_offered(&["location", "subset_size", "slow_start", "hold_down", "manual_resume"]);
     table.finish();
     Some(Pool {

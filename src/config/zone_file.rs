@@ -105,6 +105,12 @@ fn parse_record(value: &Value<'_, '_>, apex: &Name, default_ttl: Ttl) -> Vec<Sou
     let read = |data: &Value<'_, '_>| {
         let text = data.string("the data in master-file form, one string a record")?;
         let record_type = record_type?;
+        if record_type == RecordType::TXT && !text.contains('"') && text.trim().contains(' ') {
+            data.warning(
+                "the text is not in quotes: each word is a string of its own",
+                format!("write '\"{}\"' for one string", text.trim()),
+            );
+        }
         let rdata = match parse_record_data(record_type, text, apex) {
             Ok(rdata) => rdata,
             Err(error) => {

@@ -53,6 +53,7 @@ impl Reloader {
             names = %changes.names,
             pools = %changes.pools,
             origins = %changes.origins,
+            location = %changes.location,
             "reloaded"
         );
         self.warn_of_restart(&server);
