@@ -11,6 +11,7 @@ use std::time::UNIX_EPOCH;
 
 use serde::{Deserialize, Serialize};
 
+use crate::config::files::read_regular;
 use crate::query::Question;
 use crate::respond::{Client, Responder};
 use crate::rr::RecordType;
@@ -65,7 +66,7 @@ impl Serials {
     /// [`SerialError`] if there is one that cannot be read.
     pub fn read(folder: &Path) -> Result<Self, SerialError> {
         let path = folder.join(FILE);
-        let text = match fs::read(&path) {
+        let text = match read_regular(&path) {
             Ok(text) => text,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Self::default()),
             Err(error) => return Err(SerialError::Io { path, error }),
@@ -86,7 +87,13 @@ impl Serials {
             if damaged {
                 fs::rename(&path, folder.join(format!("{FILE}.damaged")))?;
             }
-            let mut file = fs::File::create(&draft)?;
+            // Whatever stands under the draft's name, a pipe even, is not written to.
+            if let Err(error) = fs::remove_file(&draft)
+                && error.kind() != io::ErrorKind::NotFound
+            {
+                return Err(error);
+            }
+            let mut file = fs::File::create_new(&draft)?;
             file.write_all(&serde_json::to_vec_pretty(self)?)?;
             file.sync_all()?;
             fs::rename(&draft, &path)

@@ -3,8 +3,12 @@
 use std::io::IsTerminal;
 use std::net::SocketAddr;
 use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use clap::Args;
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use signal_hook::consts::SIGHUP;
 use tracing_subscriber::filter::Targets;
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
@@ -37,6 +41,13 @@ pub(super) struct Serve {
 impl Serve {
     pub(super) fn run(self) -> ExitCode {
         let paths = Paths { listen: self.listen, ..Paths::from(self.files) };
+        // A hangup while the files are read is no reason to die, and is not forgotten.
+        let early_hangup = Arc::new(AtomicBool::new(false));
+        if let Err(error) = signal_hook::flag::register(SIGHUP, Arc::clone(&early_hangup)) {
+            eprintln!("meridian: cannot handle signals: {error}");
+            return ExitCode::from(EXIT_NO);
+        }
+        raise_open_files();
         let report = Report::default();
         let (server, state) = load(&paths, &report);
         let diagnostics = report.into_sorted();
@@ -55,7 +66,7 @@ impl Serve {
         };
         start_log(filter);
         log_diagnostics(&diagnostics);
-        match crate::serve::serve(paths, server, state) {
+        match crate::serve::serve(paths, server, state, early_hangup) {
             Ok(()) => ExitCode::SUCCESS,
             Err(error) => {
                 eprintln!("meridian: {error}");
@@ -63,6 +74,13 @@ impl Serve {
             }
         }
     }
+}
+
+/// Lets the process have as many open files, and so connections, as it is allowed to ask for. Without
+/// that it has fewer, which is no reason not to start.
+fn raise_open_files() {
+    let limit = getrlimit(Resource::Nofile);
+    let _unchanged = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit });
 }
 
 /// Starts the log: for people on a terminal, JSON elsewhere.

@@ -227,11 +227,11 @@ impl Builder<'_> {
                     }
                     Err(error) => {
                         let message = format!("{} cannot be read: {error}", path.display());
-                        place.error(
-                            self.report,
-                            message,
-                            "give a file's name relative to this file",
-                        );
+                        let help = match error.kind() {
+                            io::ErrorKind::InvalidData => "save it as UTF-8",
+                            _ => "give a file's name relative to this file",
+                        };
+                        place.error(self.report, message, help);
                         Vec::new()
                     }
                 }

@@ -35,7 +35,7 @@ pub struct Paths {
 pub fn load(paths: &Paths, report: &Report) -> (Server, Option<State>) {
     let server = read_server(paths, report);
     let files = Files { zones: read_zones(&server.zones, report), ..read_geo(&server, report) };
-    let state = build(&files, &server, &|path| fs::read_to_string(path), report);
+    let state = build(&files, &server, &read_text, report);
     (server, state)
 }
 
@@ -45,7 +45,7 @@ pub fn read_server(paths: &Paths, report: &Report) -> Server {
     let path = paths.config.clone().unwrap_or_else(|| folder.join(DEFAULT_CONFIG));
     // The default file may be missing, a named one may not.
     let source =
-        if paths.config.is_some() || path.exists() { read_source(&path, report) } else { None };
+        if paths.config.is_none() && is_absent(&path) { None } else { read_source(&path, report) };
     let mut server = match source {
         Some(source) => Server::parse(&source, report),
         None => Server::within(folder),
@@ -64,6 +64,31 @@ pub fn read_server(paths: &Paths, report: &Report) -> Server {
     server
 }
 
+/// Reads a regular file. Others are refused without opening them: a pipe would be waited for.
+///
+/// # Errors
+/// What the system says, or that it is no regular file.
+pub fn read_regular(path: &Path) -> io::Result<Vec<u8>> {
+    if !fs::metadata(path)?.is_file() {
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is not a regular file"));
+    }
+    fs::read(path)
+}
+
+/// Reads a regular text file.
+///
+/// # Errors
+/// As [`read_regular`], and [`io::ErrorKind::InvalidData`] if it is not UTF-8.
+pub fn read_text(path: &Path) -> io::Result<String> {
+    let not_text = |_| io::Error::new(io::ErrorKind::InvalidData, "it is not UTF-8 text");
+    String::from_utf8(read_regular(path)?).map_err(not_text)
+}
+
+/// True if there is nothing under the name, not even a link to nothing.
+fn is_absent(path: &Path) -> bool {
+    fs::symlink_metadata(path).is_err_and(|error| error.kind() == io::ErrorKind::NotFound)
+}
+
 fn unreadable(path: &Path, error: &io::Error, help: &str, report: &Report) {
     report.error(path, None, "", format!("cannot be read: {error}"), help);
 }
@@ -74,7 +99,8 @@ fn files_of(folder: &Path, ending: &str) -> io::Result<Vec<PathBuf>> {
     for entry in fs::read_dir(folder)? {
         let path = entry?.path();
         let hidden = path.file_name().is_some_and(|name| name.to_string_lossy().starts_with('.'));
-        if !hidden && path.extension().is_some_and(|e| e == ending) && path.is_file() {
+        // What is no regular file, or a link to nothing, is found out by reading it, and said.
+        if !hidden && path.extension().is_some_and(|e| e == ending) {
             files.push(path);
         }
     }
@@ -99,7 +125,7 @@ fn read_zones(folder: &Path, report: &Report) -> Vec<Source> {
 }
 
 fn read_source(path: &Path, report: &Report) -> Option<Source> {
-    match fs::read_to_string(path) {
+    match read_text(path) {
         Ok(text) => Some(Source::new(path, text)),
         Err(error) if error.kind() == io::ErrorKind::InvalidData => {
             report.error(path, None, "", "the file is not UTF-8 text", "save it as UTF-8");
@@ -132,9 +158,9 @@ fn read_geo(server: &Server, report: &Report) -> Files {
     };
     let optional = |name: &str| {
         let path = folder.join(name);
-        if path.exists() { read_source(&path, report) } else { None }
+        if is_absent(&path) { None } else { read_source(&path, report) }
     };
-    let database = only_database(&databases, report).and_then(|path| match fs::read(path) {
+    let database = only_database(&databases, report).and_then(|path| match read_regular(path) {
         Ok(data) => Some((path.to_owned(), data)),
         Err(error) => {
             unreadable(path, &error, "make the file readable for the server", report);

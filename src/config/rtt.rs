@@ -44,6 +44,10 @@ fn parse_row(figures: &Table<'_, '_>, pools: &PoolsByName) -> Row {
     let mut row = Row::new();
     for (pool, value) in figures.entries() {
         let Some(ids) = pools.get(&pool) else {
+            // Without any pool beside an error the zones could not be read, and that has been said.
+            if pools.is_empty() && value.report().has_errors() {
+                continue;
+            }
             let mut names: Vec<&str> = pools.keys().map(String::as_str).collect();
             names.sort_unstable();
             let help = match nearest(&pool, names.iter().copied()) {

@@ -23,7 +23,7 @@ use crate::config::files::Paths;
 use crate::config::server::{Server, UdpSettings};
 use crate::serve::handler::Handler;
 use crate::serve::live::{Live, Moment};
-use crate::serve::reload::{Reloader, keep_serials};
+use crate::serve::reload::{Reloader, keep_serials, remembered_serials};
 use crate::serve::sockets::{BindError, Bound, bind};
 use crate::serve::udp::WorkerSettings;
 use crate::state::State;
@@ -49,19 +49,28 @@ pub enum ServeError {
     System(#[from] io::Error),
 }
 
-/// Serves a state until SIGTERM or SIGINT; SIGHUP reads the files again.
+/// Serves a state until SIGTERM or SIGINT; SIGHUP reads the files again;
+/// `early_hangup` tells of one that came while they were read the first time.
 ///
 /// # Errors
 /// [`ServeError`] if it cannot start.
-pub fn serve(paths: Paths, server: Server, mut state: State) -> Result<(), ServeError> {
+pub fn serve(
+    paths: Paths,
+    server: Server,
+    mut state: State,
+    early_hangup: Arc<AtomicBool>,
+) -> Result<(), ServeError> {
     let sockets = bind_all(&server)?;
-    keep_serials(&server, &mut state);
+    let mut serials = remembered_serials(&server);
+    keep_serials(&server, &mut state, &mut serials);
     let mut builder = tokio::runtime::Builder::new_multi_thread();
     if server.workers > 0 {
         builder.worker_threads(server.workers);
     }
     let runtime = builder.enable_all().build()?;
-    runtime.block_on(run(paths, server, state, sockets))?;
+    let live = Live::new(Moment::new(1, state));
+    let reloader = Reloader::new(paths, server.clone(), live.clone(), serials);
+    runtime.block_on(run(&server, &live, reloader, sockets, &early_hangup))?;
     // What a client keeps open does not hold up the end.
     runtime.shutdown_timeout(Duration::from_millis(100));
     Ok(())
@@ -144,41 +153,60 @@ impl Workers {
 }
 
 async fn run(
-    paths: Paths,
-    server: Server,
-    state: State,
+    server: &Server,
+    live: &Live,
+    reloader: Reloader,
     sockets: Vec<Bound>,
+    early_hangup: &AtomicBool,
 ) -> Result<(), ServeError> {
     let (mut terminate, mut interrupt) =
         (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
     let mut hangup = signal(SignalKind::hangup())?;
-    let (zones, load_balancers) = (state.zones.len(), state.balancers.len());
-    let (pools, monitors) = (state.pools.len(), state.monitors.len());
-    let live = Live::new(Moment::new(1, state));
+    let (zones, load_balancers, pools, monitors) = {
+        let state = &live.load().state;
+        (state.zones.len(), state.balancers.len(), state.pools.len(), state.monitors.len())
+    };
     let mut dns = HickoryServer::new(Handler::new(live.clone()));
     let mut workers = Workers::default();
     for Bound { address, udp, tcp } in sockets {
-        workers.start(address, udp, &server.udp, &live)?;
+        workers.start(address, udp, &server.udp, live)?;
         dns.register_listener(tokio::net::TcpListener::from_std(tcp)?, TCP_IDLE, TCP_REPLIES);
         info!(%address, "listening");
     }
     if monitors > 0 {
         warn!(monitors, "nothing probes in this version: every origin counts as healthy");
     }
-    for key in without_effect(&server) {
+    for key in without_effect(server) {
         warn!(key, "the setting has no effect in this version: nothing probes");
     }
     info!(zones, load_balancers, pools, generation = 1, "ready");
-    let reloader = Arc::new(Reloader::new(paths, server, live));
+    let reloader = Arc::new(reloader);
+    // Reading files must hold up neither answers nor the end.
+    let start = || {
+        let reloader = Arc::clone(&reloader);
+        tokio::task::spawn_blocking(move || reloader.reload())
+    };
+    let mut wanted = early_hangup.swap(false, Ordering::Relaxed);
+    let mut running = None;
     loop {
+        if wanted && running.is_none() {
+            wanted = false;
+            running = Some(start());
+        }
+        let finished = async {
+            match running.as_mut() {
+                Some(reload) => reload.await,
+                None => std::future::pending().await,
+            }
+        };
         tokio::select! {
-            _ = hangup.recv() => {
-                let reloader = Arc::clone(&reloader);
-                // Reading files must not hold up answers.
-                let reload = tokio::task::spawn_blocking(move || reloader.reload());
-                if let Err(error) = reload.await {
+            // One that comes during a reload is followed by another: files may have changed since.
+            _ = hangup.recv() => wanted = true,
+            result = finished => {
+                if let Err(error) = result {
                     warn!(%error, "the reload failed; the old state is kept");
                 }
+                running = None;
             }
             _ = terminate.recv() => break,
             _ = interrupt.recv() => break,

@@ -19,31 +19,40 @@ pub struct Reloader {
     paths: Paths,
     server: Server,
     live: Live,
-    /// The generation that is served. Held for the length of a reload: they follow one another.
-    generation: Mutex<u64>,
+    /// What is served. Held for the length of a reload: they follow one another.
+    served: Mutex<Served>,
+}
+
+/// What a reload goes on from.
+#[derive(Debug)]
+struct Served {
+    generation: u64,
+    serials: Serials,
 }
 
 impl Reloader {
-    /// For a server that runs with these settings, and serves generation 1.
-    pub fn new(paths: Paths, server: Server, live: Live) -> Self {
-        Self { paths, server, live, generation: Mutex::new(1) }
+    /// For a server that runs with these settings, and serves generation 1 with these serials.
+    pub fn new(paths: Paths, server: Server, live: Live, serials: Serials) -> Self {
+        Self { paths, server, live, served: Mutex::new(Served { generation: 1, serials }) }
     }
 
     /// Reads all files again. True if the new state is served.
     pub fn reload(&self) -> bool {
-        let Ok(mut generation) = self.generation.lock() else { return false };
+        let Ok(mut served) = self.served.lock() else { return false };
+        let Served { generation, serials } = &mut *served;
         let report = Report::default();
         let (server, state) = load(&self.paths, &report);
         let diagnostics = report.into_sorted();
         log_diagnostics(&diagnostics);
         let Some(mut state) = state else {
             let errors = || diagnostics.iter().filter(|d| d.severity == Severity::Error);
-            let reason = errors().next().map(Diagnostic::headline).unwrap_or_default();
+            let reason = errors().min_by_key(|d| d.position.is_some()).map(Diagnostic::headline);
+            let reason = reason.unwrap_or_default();
             let errors = errors().count();
             error!(errors, reason, generation = *generation, "reload refused");
             return false;
         };
-        keep_serials(&server, &mut state);
+        keep_serials(&server, &mut state, serials);
         let changes = Changes::between(&self.live.load().state, &state);
         *generation += 1;
         self.live.swap(Moment::new(*generation, state));
@@ -77,12 +86,17 @@ impl Reloader {
     }
 }
 
-/// Gives the state its serials, and keeps them. What fails is warned of: serving goes on.
-pub fn keep_serials(server: &Server, state: &mut State) {
-    let mut serials = Serials::read(&server.state).unwrap_or_else(|error| {
+/// The serials that the state folder remembers. What fails is warned of: serving goes on.
+pub fn remembered_serials(server: &Server) -> Serials {
+    Serials::read(&server.state).unwrap_or_else(|error| {
         warn!(%error, "the serials of the state folder cannot be used; they are derived anew");
         Serials::default()
-    });
+    })
+}
+
+/// Gives the state its serials, never lower than those that were served, and keeps them. What fails
+/// is warned of: serving goes on.
+pub fn keep_serials(server: &Server, state: &mut State, serials: &mut Serials) {
     if serials.assign(state)
         && let Err(error) = serials.write(&server.state)
     {

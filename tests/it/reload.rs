@@ -267,3 +267,56 @@ fn a_reload_does_not_warn_of_what_the_command_line_sets() {
         .collect();
     assert!(!warnings.iter().any(|line| line.contains("next start")), "{warnings:?}");
 }
+
+// A link to nothing is a mistake, not a file that was removed: the zone stays.
+#[test]
+fn a_zone_file_that_cannot_be_read_does_not_drop_its_zone() {
+    let site = site();
+    let mut server = Server::start(&site);
+    let file = site.path().join(ZONE);
+    std::fs::remove_file(&file).expect("a file");
+    std::os::unix::fs::symlink("gone.toml", &file).expect("a link");
+    let line = server.reload("reload refused");
+    assert!(line.to_string().contains("example.test.toml"), "{line}");
+    assert_eq!(www(&server), OLD);
+}
+
+// What is no regular file is not waited for, and the server still ends.
+#[test]
+fn a_pipe_in_place_of_a_file_holds_nothing_up() {
+    let site = site();
+    let mut server = Server::start(&site);
+    let pipe = site.path().join("geo/subnets.toml");
+    let _removed = std::fs::remove_file(&pipe);
+    let made = std::process::Command::new("mkfifo").arg(&pipe).status().expect("mkfifo");
+    assert!(made.success());
+    let line = server.reload("reload refused");
+    assert!(line.to_string().contains("not a regular file"), "{line}");
+    server.signal("TERM");
+    assert_eq!(server.exit_code(), Some(0));
+}
+
+// dns.md: the serial is never lower than the last one served, also while the state folder is broken.
+#[test]
+fn the_serial_never_falls_while_the_server_runs() {
+    let site = site();
+    let derived = |addresses| zone(addresses).replace("serial = 1\n", "");
+    site.write(ZONE, derived(OLD));
+    let mut server = Server::start(&site);
+    let serial = |server: &Server| -> u32 {
+        let reply = server.ask(&Query::new("example.test", rtype::SOA));
+        let soa = &reply.answer[0].rdata;
+        u32::from_be_bytes(soa[soa.len() - 20..soa.len() - 16].try_into().expect("four octets"))
+    };
+    let before = serial(&server);
+    let state = site.path().join("state");
+    std::fs::remove_dir_all(&state).expect("the state folder");
+    std::fs::write(&state, "no folder").expect("a file");
+    site.write(ZONE, derived(NEW));
+    let old = ["-d", "2020-01-01", ZONE];
+    let touched = std::process::Command::new("touch").args(old).current_dir(site.path()).status();
+    assert!(touched.expect("touch").success());
+    server.reload("reloaded");
+    assert_eq!(www(&server), NEW);
+    assert!(serial(&server) > before, "{} after {before}", serial(&server));
+}
