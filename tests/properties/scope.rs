@@ -6,8 +6,10 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use meridian::name::Name;
 use meridian::query::{ClientSubnet, Question, Rcode};
+use meridian::quick::Quick;
 use meridian::respond::{Client, Responder};
 use meridian::rr::RecordType;
+use meridian::serve::udp;
 use meridian::steer::FirstOnly;
 use meridian::steer::load_balancer::Answers;
 use meridian::steer::plan::Plan;
@@ -176,6 +178,53 @@ proptest! {
                     let lists = &balancer.rules.lists;
                     let zonal = state.pools.iter().any(|pool| pool.region.is_some());
                     prop_assert!(lists.len() > 1 || zonal || balancer.answers == Answers::All);
+                }
+            }
+        }
+    }
+}
+
+/// A query for a load balancer's A or AAAA with a client subnet, as octets.
+fn octets_of(balancer: usize, record_type: RecordType, client: IpAddr, source: u8) -> Vec<u8> {
+    let name = Name::parse_absolute(&format!("lb{balancer}.example.test")).unwrap();
+    let subnet = ClientSubnet { address: Some(client), source_prefix: source }.reply(0);
+    let length = u8::try_from(subnet.len()).unwrap();
+    let mut message = vec![0, 1, 1, 0, 0, 1, 0, 0, 0, 0, 0, 1];
+    message.extend(name.as_wire());
+    message.extend(record_type.0.to_be_bytes());
+    message.extend([0, 1, 0, 0, 41, 4, 0xd0, 0, 0, 0, 0, 0, length + 4, 0, 8, 0, length]);
+    message.extend(subnet);
+    message
+}
+
+proptest! {
+    #![proptest_config(crate::cases(48))]
+
+    /// The short way knows the same geography, zones and health as the long way.
+    #[test]
+    fn both_ways_answer_a_place_alike(
+        world in worlds(),
+        subnets in subnets(),
+        asked in vec((any::<bool>(), vec(select(&[0u8, 1, 127, 128, 255, 77][..]), 16), 1u8..=128), 8),
+    ) {
+        let state = world.state_with(&subnets);
+        let plan = Plan::new(&state.pools, &world.health(&state));
+        let quick = Quick::compile(&state, &plan);
+        let responder = Responder { state: &state, plan: &plan, sequences: &FirstOnly };
+        let resolver = IpAddr::V4(Ipv4Addr::new(198, 51, 100, 1));
+        for balancer in 0..world.balancers.len() {
+            for (six, octets, source) in &asked {
+                let source = if *six { *source } else { source % 32 + 1 };
+                let client = spliced(address(*six, octets), source, 0);
+                for record_type in [RecordType::A, RecordType::AAAA] {
+                    let message = octets_of(balancer, record_type, client, source);
+                    let (mut short, mut long) = ([0; 1280], [0; 1280]);
+                    let short_length =
+                        udp::answer_one(&message, resolver, &quick, &responder, &mut short);
+                    let long_length = udp::answer(&message, resolver, &responder, &mut long);
+                    prop_assert!(long_length.is_some());
+                    prop_assert_eq!(short_length, long_length);
+                    prop_assert_eq!(&short[..], &long[..]);
                 }
             }
         }
