@@ -137,11 +137,6 @@ impl Name {
         Labels { rest: &self.wire }
     }
 
-    /// How many labels there are, the root label not counted.
-    pub fn label_count(&self) -> usize {
-        self.labels().count()
-    }
-
     /// True for the root.
     pub fn is_root(&self) -> bool {
         self.wire.len() == 1

@@ -24,7 +24,7 @@ use crate::steer::rtt::RttTable;
 use crate::zone::ZoneSet;
 use crate::zone::build::{ZoneParts, build as build_zone};
 use crate::zone::master::parse_master;
-use crate::zone::node::Zone;
+use crate::zone::node::{Zone, soa_minimum};
 
 /// The name of the file of pools and monitors that all zones share.
 pub const SHARED_FILE: &str = "shared.toml";
@@ -242,11 +242,7 @@ impl Builder<'_> {
         let master_minimum = master_records
             .iter()
             .find(|sourced| sourced.record.record_type == RecordType::SOA)
-            .and_then(|sourced| {
-                let rdata = &sourced.record.rdata;
-                let octets = rdata.get(rdata.len().checked_sub(4)?..)?;
-                Some(u32::from_be_bytes(octets.try_into().ok()?))
-            });
+            .and_then(|sourced| soa_minimum(&sourced.record.rdata));
         let [_, _, _, own_minimum] = head.soa.timers;
         let negative_ttl = Ttl::saturating(master_minimum.unwrap_or(own_minimum));
         let steered = self.read_balancers(table, &scope, &head.apex, negative_ttl);

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use crate::config::duration::parse_duration;
 use crate::config::reader::{Place, Table, Value};
-use crate::config::report::nearest;
+use crate::config::report::remedy_for_name;
 use crate::locate::Regions;
 use crate::locate::codes::Area;
 use crate::locate::place::{Country, RegionId, Subdivision};
@@ -250,13 +250,8 @@ fn pool(value: &Value<'_, '_>, scope: &BalancerScope<'_>) -> Option<PoolId> {
     let name = value.string("a pool's name")?;
     let id = scope.pool_names.get(name).copied();
     if id.is_none() {
-        let mut names: Vec<&str> = scope.pool_names.keys().map(String::as_str).collect();
-        names.sort_unstable();
-        let help = match nearest(name, names.iter().copied()) {
-            Some(near) => format!("did you mean {near:?}?"),
-            None if names.is_empty() => format!("add [pools.{name}]"),
-            None => format!("the pools are {}", names.join(", ")),
-        };
+        let if_none = format!("add [pools.{name}]");
+        let help = remedy_for_name(name, scope.pool_names.keys(), "pools", &if_none);
         value.error(format!("there is no pool {name:?}"), help);
     }
     id

@@ -5,7 +5,7 @@ use std::net::{IpAddr, Ipv4Addr};
 
 use crate::config::decimal::Decimal;
 use crate::config::reader::{Table, Value};
-use crate::config::report::nearest;
+use crate::config::report::remedy_for_name;
 use crate::locate::Regions;
 use crate::locate::place::{AvailabilityZoneId, AvailabilityZones};
 use crate::steer::pool::{
@@ -119,13 +119,8 @@ fn monitor(
 ) -> Option<(String, MonitorId)> {
     let name = value.string("a monitor's name")?;
     let Some(&id) = monitors.get(name) else {
-        let mut names: Vec<&str> = monitors.keys().map(String::as_str).collect();
-        names.sort_unstable();
-        let help = match nearest(name, names.iter().copied()) {
-            Some(near) => format!("did you mean {near:?}?"),
-            None if names.is_empty() => format!("add [monitors.{name}], or remove the key"),
-            None => format!("the monitors are {}", names.join(", ")),
-        };
+        let if_none = format!("add [monitors.{name}], or remove the key");
+        let help = remedy_for_name(name, monitors.keys(), "monitors", &if_none);
         value.error(format!("there is no monitor {name:?}"), help);
         return None;
     };

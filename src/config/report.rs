@@ -197,6 +197,23 @@ pub fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) ->
         .map(|(_, candidate)| candidate)
 }
 
+/// The remedy for a name that is not among the known ones: the nearest of them, else all of them as
+/// `nouns`, else `if_none` where there are none.
+pub fn remedy_for_name<'a>(
+    name: &str,
+    known: impl IntoIterator<Item = &'a String>,
+    nouns: &str,
+    if_none: &str,
+) -> String {
+    let mut known: Vec<&str> = known.into_iter().map(String::as_str).collect();
+    known.sort_unstable();
+    match nearest(name, known.iter().copied()) {
+        Some(near) => format!("did you mean {near:?}?"),
+        None if known.is_empty() => if_none.to_owned(),
+        None => format!("the {nouns} are {}", known.join(", ")),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

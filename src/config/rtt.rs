@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use crate::config::reader::{File, Table, Value};
-use crate::config::report::{Report, Source, nearest};
+use crate::config::report::{Report, Source, remedy_for_name};
 use crate::locate::Regions;
 use crate::steer::pool::PoolId;
 use crate::steer::rtt::{Row, RttTable};
@@ -48,13 +48,8 @@ fn parse_row(figures: &Table<'_, '_>, pools: &PoolsByName) -> Row {
             if pools.is_empty() && value.report().has_errors() {
                 continue;
             }
-            let mut names: Vec<&str> = pools.keys().map(String::as_str).collect();
-            names.sort_unstable();
-            let help = match nearest(&pool, names.iter().copied()) {
-                Some(near) => format!("did you mean {near:?}?"),
-                None if names.is_empty() => "add the pool, or remove the figure".to_owned(),
-                None => format!("the pools are {}", names.join(", ")),
-            };
+            let if_none = "add the pool, or remove the figure";
+            let help = remedy_for_name(&pool, pools.keys(), "pools", if_none);
             value.key_error(format!("no zone has a pool {pool:?}"), help);
             continue;
         };

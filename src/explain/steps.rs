@@ -13,7 +13,7 @@ use crate::steer::eligible::{Original, Source, original_eligible};
 use crate::steer::load_balancer::{Answers, LoadBalancer, Policy};
 use crate::steer::plan::{FamilyPlan, Plan};
 use crate::steer::pool::{Family, Origin, OriginIndex, Pool, PoolId, Role, ZonalAffinity};
-use crate::steer::zonal::{Verdict, Zonal, modify};
+use crate::steer::zonal::{Verdict, Zonal, modify, zone_in};
 use crate::steer::{Decision, Outcome, decide};
 
 /// What the steps of one decision read.
@@ -159,8 +159,7 @@ impl Steps<'_> {
     /// neither A nor AAAA).
     fn family_plan(&self, id: PoolId, pool: &Pool, record_type: RecordType) -> Option<&FamilyPlan> {
         let family = if record_type == RecordType::AAAA { Family::V6 } else { Family::V4 };
-        let region = pool.region.is_some() && pool.region == self.place.region;
-        let zone = self.place.zone.filter(|_| region);
+        let zone = zone_in(pool, self.place);
         self.plan.pool(id)?.for_zone(zone).families.get(family.index())
     }
 

@@ -1,3 +1,6 @@
+//! What regions, subnets and the database make together, and the databases that the tests of this
+//! folder share.
+
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 

@@ -25,7 +25,7 @@ pub use crate::quick::query::{CommonQuery, parse};
 use crate::locate::Locator;
 use crate::query::{CLASS_IN, HEADER, MAX_UDP, OPTION_CLIENT_SUBNET};
 use crate::quick::pools::{Pools, Target};
-use crate::quick::query::{KEY, Key};
+use crate::quick::query::Key;
 use crate::rr::Ttl;
 use crate::steer::Sequences;
 use crate::steer::load_balancer::ClientSource;
@@ -236,6 +236,3 @@ fn write(
     }
     Some(end)
 }
-
-/// The most octets that a name of the table has.
-pub const MAX_KEY: usize = KEY;

@@ -155,9 +155,7 @@ pub fn pick<'s>(
     sequences: &impl Sequences,
 ) -> Option<Pick<'s>> {
     let plan = steering.plan.pool(pool)?;
-    let region = steering.pools.get(pool.0 as usize)?.region;
-    // Zones count for clients of exactly the pool's region (zonal-affinity.md, rule 2).
-    let zone = if region.is_some() && region == place.region { place.zone } else { None };
+    let zone = zonal::zone_in(steering.pools.get(pool.0 as usize)?, place);
     let family_plan = plan.for_zone(zone).families.get(family.index())?;
     let set: &'s FamilySet = &family_plan.set;
     if set.is_empty() {

@@ -1,7 +1,7 @@
 //! Zonal affinity: from the original eligible backends to the modified eligible backends
 //! (zonal-affinity.md, "When there is a zonal match" and "Modes").
 
-use crate::locate::place::{AvailabilityZoneId, RegionId};
+use crate::locate::place::{AvailabilityZoneId, Place, RegionId};
 use crate::steer::eligible::Original;
 use crate::steer::pool::{OriginIndex, Pool, ZonalAffinity};
 
@@ -40,10 +40,15 @@ pub enum Verdict {
     NoBackendInZone,
 }
 
-/// True if the client's place is compatible with the pool: a region and a zone, and the region is
-/// exactly the pool's (rule 2).
-pub fn is_compatible(pool: &Pool, region: Option<RegionId>) -> bool {
+/// True if the client is in exactly the pool's region (rule 2).
+fn is_compatible(pool: &Pool, region: Option<RegionId>) -> bool {
     pool.region.is_some() && pool.region == region
+}
+
+/// The zone that counts for a client of a pool: its own, if it is in exactly the pool's region.
+#[inline]
+pub fn zone_in(pool: &Pool, place: &Place) -> Option<AvailabilityZoneId> {
+    place.zone.filter(|_| is_compatible(pool, place.region))
 }
 
 /// Applies zonal affinity for a client in `region` and `zone`.

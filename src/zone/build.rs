@@ -11,7 +11,7 @@ use crate::rr::{Rdata, Record, RecordType, RrSet, Ttl};
 use crate::steer::load_balancer::LoadBalancerId;
 use crate::zone::checks::Checks;
 use crate::zone::master::SourcedRecord;
-use crate::zone::node::{Cut, CutId, Glue, NameMap, Node, NodeId, Soa, Zone};
+use crate::zone::node::{Cut, CutId, Glue, NameMap, Node, NodeId, Soa, Zone, soa_minimum};
 
 /// What a zone is made of.
 #[derive(Debug)]
@@ -185,10 +185,7 @@ fn start_of_authority(parts: &ZoneParts, sets: &mut Sets, report: &Report) -> Op
         if set.rdata.len() > 1 {
             place.error(report, "the zone has more than one SOA", "keep one");
         }
-        let minimum = set.rdata.first().and_then(|rdata| {
-            let octets = rdata.get(rdata.len().checked_sub(4)?..)?;
-            Some(u32::from_be_bytes(octets.try_into().ok()?))
-        });
+        let minimum = set.rdata.first().and_then(|rdata| soa_minimum(rdata));
         let negative_ttl = set.ttl.min(Ttl::saturating(minimum.unwrap_or(0)));
         return Some(Soa { rrset: set.clone(), negative_ttl, serial_is_given: true });
     }

@@ -124,6 +124,11 @@ impl Zone {
     }
 }
 
+/// The minimum of a SOA's RDATA, its last field (RFC 1035 section 3.3.13).
+pub fn soa_minimum(rdata: &[u8]) -> Option<u32> {
+    rdata.last_chunk().copied().map(u32::from_be_bytes)
+}
+
 impl Node {
     /// The records of a type.
     pub fn rrset(&self, record_type: RecordType) -> Option<&RrSet> {

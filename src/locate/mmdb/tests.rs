@@ -1,3 +1,5 @@
+//! Reading databases: the good ones, the corrupt ones, and good ones that are damaged at random.
+
 use std::time::{Duration, Instant};
 
 use super::*;

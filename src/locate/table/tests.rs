@@ -1,3 +1,5 @@
+//! The compiled table against a naive longest-prefix search, and its scopes against every address.
+
 use std::collections::BTreeMap;
 
 use proptest::prelude::*;
