@@ -46,6 +46,8 @@ pub mod explain;
 pub mod health;
 pub mod locate;
 pub mod name;
+#[allow(clippy::disallowed_methods, reason = "the edge: connections to origins, programs, files")]
+pub mod probe;
 pub mod query;
 pub mod quick;
 pub mod respond;
