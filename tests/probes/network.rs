@@ -1,4 +1,4 @@
-//! What needs a network of its own: ICMP, and addresses that swallow what is sent to them. The test
+//! ICMP, which needs a network of its own: who may send echoes is a setting of the network. The test
 //! starts itself again in a network namespace, which needs root.
 
 use std::fs;
@@ -12,16 +12,13 @@ use crate::monitors::{LOOPBACK, http, impatient, monitor};
 
 const PING_GROUPS: &str = "/proc/sys/net/ipv4/ping_group_range";
 const IGNORE_ECHOES: &str = "/proc/sys/net/ipv4/icmp_echo_ignore_all";
-/// Makes the network: the loopback interface, and one that drops everything.
-const NETWORK: &str = "ip link set lo up && ip link add hole type dummy \
-    && ip address add 192.0.2.1/24 dev hole && ip link set hole up && exec \"$0\" \"$@\"";
-/// Of a network that is there and answers nothing.
-const SWALLOWED: IpAddr = IpAddr::V4(Ipv4Addr::new(192, 0, 2, 9));
+/// Makes the network: the loopback interface alone.
+const NETWORK: &str = "ip link set lo up && exec \"$0\" \"$@\"";
 /// Of no network that is there.
 const UNREACHABLE: IpAddr = IpAddr::V4(Ipv4Addr::new(198, 51, 100, 1));
 
 #[test]
-fn echoes_and_silent_networks() {
+fn echoes_are_sent_where_the_system_allows_it() {
     let possible = Command::new("unshare").args(["-n", "ip", "link", "set", "lo", "up"]).output();
     if !possible.is_ok_and(|output| output.status.success()) {
         let required = std::env::var_os("MERIDIAN_REQUIRE_ALL").is_some();
@@ -59,7 +56,6 @@ async fn inside_the_namespace() {
     let impatient_echo = impatient(Probe::Icmp);
     assert_eq!(failure(&prober, &patient, UNREACHABLE).await, "the network is unreachable");
     let no_reply = "timed out after 300 ms waiting for the reply";
-    assert_eq!(failure(&prober, &impatient_echo, SWALLOWED).await, no_reply);
     fs::write(IGNORE_ECHOES, "1").unwrap();
     assert_eq!(failure(&prober, &impatient_echo, LOOPBACK).await, no_reply);
     fs::write(IGNORE_ECHOES, "0").unwrap();
@@ -69,11 +65,7 @@ async fn inside_the_namespace() {
     let from_source = Prober::new(&settings, std::slice::from_ref(&patient)).unwrap();
     from_source.probe(&patient, LOOPBACK).await.unwrap();
 
-    let connecting = "timed out after 300 ms connecting";
-    let tcp = impatient(Probe::Tcp { port: 80 });
-    assert_eq!(failure(&prober, &tcp, SWALLOWED).await, connecting);
-    let web = impatient(Probe::Http(Box::new(http(80))));
-    assert_eq!(failure(&prober, &web, SWALLOWED).await, connecting);
+    let web = monitor(Probe::Http(Box::new(http(80))));
     assert_eq!(failure(&prober, &web, UNREACHABLE).await, "the network is unreachable");
 }
 

@@ -4,9 +4,10 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use meridian::config::monitors::Probe;
 use meridian::probe::{Prober, ProberSettings};
+use tokio::net::{TcpListener, TcpSocket, TcpStream};
 
-use crate::monitors::{LOOPBACK, http, monitor, probe, prober, words};
-use crate::servers::{canned, closed_port, serve, serve_at, silent, wait_for_end};
+use crate::monitors::{LOOPBACK, http, impatient, monitor, probe, prober, words};
+use crate::servers::{canned, closed_port, serve_at, silent, wait_for_end};
 
 #[tokio::test]
 async fn a_connection_is_a_success() {
@@ -14,6 +15,21 @@ async fn a_connection_is_a_success() {
     assert!(success.rtt.is_some());
     let refused = probe(&monitor(Probe::Tcp { port: closed_port().await })).await;
     assert_eq!(words(refused), "connection refused");
+}
+
+#[tokio::test]
+async fn a_server_that_accepts_no_more_lets_the_connection_time_out() {
+    let socket = TcpSocket::new_v4().unwrap();
+    socket.bind((LOOPBACK, 0).into()).unwrap();
+    // Linux queues one more than it is told, and drops what comes after that.
+    let listener = socket.listen(0).unwrap();
+    let address = listener.local_addr().unwrap();
+    let _queued = TcpStream::connect(address).await.unwrap();
+    let connecting = "timed out after 300 ms connecting";
+    let port = address.port();
+    assert_eq!(words(probe(&impatient(Probe::Tcp { port })).await), connecting);
+    let http = Probe::Http(Box::new(http(port)));
+    assert_eq!(words(probe(&impatient(http)).await), connecting);
 }
 
 #[tokio::test]
@@ -26,18 +42,13 @@ async fn ipv6_is_probed_likewise() {
 
 #[tokio::test]
 async fn probes_come_from_the_source_address_of_the_family() {
-    let (sender, mut peers) = tokio::sync::mpsc::unbounded_channel();
-    let port = serve(move |stream| {
-        let peer = stream.peer_addr().map(|peer| peer.ip());
-        let sender = sender.clone();
-        async move { _ = sender.send(peer) }
-    })
-    .await;
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let port = listener.local_addr().unwrap().port();
     let source = IpAddr::from(Ipv4Addr::new(127, 0, 0, 9));
     let settings = ProberSettings { source: vec![source], ..Default::default() };
     let prober = Prober::new(&settings, &[]).unwrap();
     prober.probe(&monitor(Probe::Tcp { port }), LOOPBACK).await.unwrap();
-    assert_eq!(peers.recv().await.unwrap().unwrap(), source);
+    assert_eq!(listener.accept().await.unwrap().1.ip(), source);
     // The other family has no source, and is probed as ever.
     let server = serve_at("[::1]:0", wait_for_end).await;
     let monitor = monitor(Probe::Tcp { port: server.port() });
