@@ -52,7 +52,7 @@ fn judge(query: &[u8], reply: &[u8]) -> Option<Result<(), Failure>> {
     let same = repeated.is_some_and(|repeated| repeated.eq_ignore_ascii_case(question));
     // A server that could not read the query, or refuses it, may leave the question out.
     let has_question = reply.get(4..6) != Some(&[0, 0]);
-    if rcode == 0 && !same || has_question && !same {
+    if !same && (rcode == 0 || has_question) {
         return None;
     }
     let words = match rcode {

@@ -34,8 +34,9 @@ impl Target {
     pub(super) fn new(http: &HttpProbe, address: IpAddr) -> Result<Self, Failure> {
         let (is_secure, port) = (http.tls.is_some(), http.port);
         let header = http.headers.iter().find(|(name, _)| name.eq_ignore_ascii_case("host"));
-        let host = http.host.as_ref().or(header.map(|(_, value)| value));
-        let server_name = http.tls.as_ref().and_then(|tls| tls.server_name.as_ref()).or(host);
+        let host = http.host.as_ref().or_else(|| header.map(|(_, value)| value));
+        let sni = http.tls.as_ref().and_then(|tls| tls.server_name.as_ref());
+        let server_name = sni.or(http.host.as_ref());
         let method = Method::from_bytes(http.method.as_bytes());
         Ok(Self {
             is_secure,
