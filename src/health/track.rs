@@ -142,7 +142,10 @@ impl Track {
             let window = show_duration(monitor.flap_window);
             let flapping =
                 format!("flapping: {changes} changes in {window}; held down until it is steady");
-            return failure().map_or(flapping.clone(), |failure| format!("{failure}; {flapping}"));
+            return match failure() {
+                Some(failure) => format!("{failure}; {flapping}"),
+                None => flapping,
+            };
         }
         let steady = if was_held && !self.held_down { "steady again; " } else { "" };
         match failure() {
