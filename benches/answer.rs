@@ -46,7 +46,7 @@ fn queries() -> Vec<Vec<u8>> {
 fn steps(criterion: &mut Criterion) {
     let report = Report::default();
     let (_, state) = load(&Paths::default(), &report);
-    let moment = Moment::new(1, state.expect("the configuration that ships"));
+    let moment = Moment::healthy(state.expect("the configuration that ships"));
     let mut sequences = OwnSequences::default();
     sequences.follow(&moment);
     let responder = Responder { state: &moment.state, plan: &moment.plan, sequences: &sequences };

@@ -56,7 +56,7 @@ fn run(arguments: &Arguments) -> io::Result<usize> {
         let mistakes: Vec<_> = report.into_sorted().iter().map(ToString::to_string).collect();
         return Err(io::Error::other(mistakes.join("\n")));
     };
-    let moment = Moment::new(1, state);
+    let moment = Moment::healthy(state);
     let mut sequences = OwnSequences::default();
     sequences.follow(&moment);
     let responder = Responder { state: &moment.state, plan: &moment.plan, sequences: &sequences };

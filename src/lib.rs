@@ -43,17 +43,22 @@ pub mod changes;
 pub mod cli;
 pub mod config;
 pub mod explain;
+pub mod health;
 pub mod locate;
 pub mod name;
+#[allow(clippy::disallowed_methods, reason = "the edge: connections to origins, programs, files")]
+pub mod probe;
 pub mod query;
 pub mod quick;
 pub mod respond;
 pub mod rr;
-#[allow(clippy::disallowed_methods, reason = "the edge: the files of the state folder")]
+#[allow(clippy::disallowed_methods, reason = "the edge: modification times of files")]
 pub mod serial;
 #[allow(clippy::disallowed_methods, reason = "the edge: sockets, clock")]
 pub mod serve;
 pub mod state;
+#[allow(clippy::disallowed_methods, reason = "the edge: the files of the state folder")]
+pub mod state_folder;
 pub mod steer;
 pub mod wire;
 pub mod zone;

@@ -5,17 +5,16 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::hash::{DefaultHasher, Hash, Hasher};
-use std::io::{self, Write};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::UNIX_EPOCH;
 
 use serde::{Deserialize, Serialize};
 
-use crate::config::files::read_regular;
 use crate::query::Question;
 use crate::respond::{Client, Responder};
 use crate::rr::RecordType;
 use crate::state::State;
+use crate::state_folder::{self, StateFileError};
 use crate::steer::FirstOnly;
 use crate::steer::availability::{Health, HealthState};
 use crate::steer::plan::Plan;
@@ -38,73 +37,29 @@ struct Served {
     published: String,
 }
 
-/// Why the serials of the state folder cannot be used or kept. Serving goes on.
-#[derive(Debug, thiserror::Error)]
-pub enum SerialError {
-    /// The file cannot be read or written.
-    #[error("{path}: {error}")]
-    Io {
-        /// The file.
-        path: PathBuf,
-        /// What the system says.
-        error: io::Error,
-    },
-    /// The file is damaged.
-    #[error("{path}: not a list of serials: {error}")]
-    Damaged {
-        /// The file.
-        path: PathBuf,
-        /// What is wrong with it.
-        error: serde_json::Error,
-    },
-}
-
 impl Serials {
-    /// Reads them from the state folder; a file that is not there is an empty list.
+    /// Reads them from the state folder.
     ///
     /// # Errors
-    /// [`SerialError`] if there is one that cannot be read.
-    pub fn read(folder: &Path) -> Result<Self, SerialError> {
-        let path = folder.join(FILE);
-        let text = match read_regular(&path) {
-            Ok(text) => text,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Self::default()),
-            Err(error) => return Err(SerialError::Io { path, error }),
-        };
-        serde_json::from_slice(&text).map_err(|error| SerialError::Damaged { path, error })
+    /// [`StateFileError`] if there are some that cannot be read.
+    pub fn read(folder: &Path) -> Result<Self, StateFileError> {
+        state_folder::read(folder, FILE)
     }
 
-    /// Writes them to the state folder, whole or not at all; a damaged file is set aside.
+    /// Keeps them in the state folder.
     ///
     /// # Errors
-    /// [`SerialError`] if that fails.
-    pub fn write(&self, folder: &Path) -> Result<(), SerialError> {
-        let path = folder.join(FILE);
-        let draft = folder.join(format!("{FILE}.new"));
-        let damaged = Self::read(folder).is_err_and(|e| matches!(e, SerialError::Damaged { .. }));
-        let write = || {
-            fs::create_dir_all(folder)?;
-            if damaged {
-                fs::rename(&path, folder.join(format!("{FILE}.damaged")))?;
-            }
-            // Whatever stands under the draft's name, a pipe even, is not written to.
-            if let Err(error) = fs::remove_file(&draft)
-                && error.kind() != io::ErrorKind::NotFound
-            {
-                return Err(error);
-            }
-            let mut file = fs::File::create_new(&draft)?;
-            file.write_all(&serde_json::to_vec_pretty(self)?)?;
-            file.sync_all()?;
-            fs::rename(&draft, &path)
-        };
-        write().map_err(|error| SerialError::Io { path, error })
+    /// [`StateFileError`] if that fails.
+    pub fn write(&self, folder: &Path) -> Result<(), StateFileError> {
+        state_folder::write(folder, FILE, self)
     }
 
     /// Gives every zone of a state its serial. True if a zone's is new, so that it is to be kept.
     pub fn assign(&mut self, state: &mut State) -> bool {
-        let published: Vec<String> =
-            state.zones.iter().map(|zone| format!("{:016x}", published(state, zone))).collect();
+        let health = Health::uniform(state.probes.targets().len(), HealthState::Healthy);
+        let plan = Plan::new(&state.pools, &health);
+        let published = |zone| format!("{:016x}", published(state, &plan, zone));
+        let published: Vec<String> = state.zones.iter().map(published).collect();
         let mut changed = false;
         for (zone, published) in state.zones.iter_mut().zip(published) {
             if zone.soa.serial_is_given {
@@ -139,10 +94,8 @@ fn modified(path: &Path) -> Option<u32> {
 
 /// A hash of what a zone publishes: its records, and of its steered names the answer to a client
 /// without a location with everything healthy.
-fn published(state: &State, zone: &Zone) -> u64 {
-    let health = Health::uniform(state.probes.targets().len(), HealthState::Healthy);
-    let plan = Plan::new(&state.pools, &health);
-    let responder = Responder { state, plan: &plan, sequences: &FirstOnly };
+fn published(state: &State, plan: &Plan, zone: &Zone) -> u64 {
+    let responder = Responder { state, plan, sequences: &FirstOnly };
     let mut nodes: Vec<_> = zone.nodes().collect();
     nodes.sort_by_key(|node| node.owner.to_key());
     let mut hasher = DefaultHasher::new();
@@ -182,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn serials_survive_a_restart_and_a_damaged_file_is_set_aside() {
+    fn serials_survive_a_restart() {
         let folder = tempfile::tempdir().unwrap();
         let mut serials = Serials::read(folder.path()).unwrap();
         assert_eq!(serials, Serials::default());
@@ -190,11 +143,5 @@ mod tests {
         serials.zones.insert("example.test.".to_owned(), served);
         serials.write(folder.path()).unwrap();
         assert_eq!(Serials::read(folder.path()).unwrap(), serials);
-
-        fs::write(folder.path().join(FILE), "{").unwrap();
-        assert!(matches!(Serials::read(folder.path()), Err(SerialError::Damaged { .. })));
-        serials.write(folder.path()).unwrap();
-        assert_eq!(Serials::read(folder.path()).unwrap(), serials);
-        assert!(folder.path().join("serials.json.damaged").exists());
     }
 }

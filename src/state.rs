@@ -1,5 +1,7 @@
 //! The state: everything that a reload replaces, built whole and swapped whole.
 
+use std::sync::Arc;
+
 use crate::config::load_balancers::ParsedBalancer;
 use crate::config::monitors::Monitor;
 use crate::config::pools::Probes;
@@ -23,7 +25,7 @@ pub struct State {
     /// Each region's parent, by [`RegionId`].
     pub parents: Vec<Option<RegionId>>,
     /// All pools, by [`PoolId`].
-    pub pools: Vec<Pool>,
+    pub pools: Arc<[Pool]>,
     /// Which zone each pool belongs to, by [`PoolId`]; none for shared ones.
     pub pool_zones: Vec<Option<Name>>,
     /// The load balancers that are enabled, by [`LoadBalancerId`].

@@ -145,7 +145,7 @@ impl Builder<'_> {
             "shared.toml has pools and monitors only",
             "remove it, or move it to the file of its zone",
         );
-        self.read_monitors(table, scope);
+        self.read_monitors(table, scope, None);
         self.read_pools(table, scope, None);
     }
 
@@ -158,12 +158,13 @@ impl Builder<'_> {
     ) -> Option<ReadZone<'t, 's, 'a>> {
         let head = parse_head(table);
         let mut scope = common.clone();
-        self.read_monitors(table, &mut scope);
-        self.read_pools(table, &mut scope, head.as_ref().map(|head| &head.apex));
+        let zone = head.as_ref().map(|head| &head.apex);
+        self.read_monitors(table, &mut scope, zone);
+        self.read_pools(table, &mut scope, zone);
         Some(ReadZone { table, source, head: head?, scope })
     }
 
-    fn read_monitors(&mut self, table: &Table<'_, '_>, scope: &mut Scope) {
+    fn read_monitors(&mut self, table: &Table<'_, '_>, scope: &mut Scope, zone: Option<&Name>) {
         let entries = tables_of(table, "monitors", "tables [monitors.NAME]");
         for (name, value) in entries {
             check_name(&value, &name);
@@ -172,7 +173,8 @@ impl Builder<'_> {
                 let message = format!("shared.toml has a monitor {name:?} already");
                 value.key_error(message, "give one of them another name");
             }
-            if let Some(monitor) = parse_monitor(&name, &value, self.server.allow_exec) {
+            let allow_exec = self.server.allow_exec;
+            if let Some(monitor) = parse_monitor(&name, zone, &value, allow_exec) {
                 self.monitors.push(monitor);
             }
         }
@@ -315,7 +317,7 @@ impl Builder<'_> {
             parents,
             balancers,
             balancer_sources,
-            pools: self.pools,
+            pools: self.pools.into(),
             pool_zones: self.pool_zones,
             monitors: self.monitors,
             probes: self.probes,

@@ -25,6 +25,8 @@ pub const DEFAULT_FLAP_WINDOW: Duration = Duration::from_secs(600);
 pub struct Monitor {
     /// The name in the configuration.
     pub name: String,
+    /// The zone whose file has it; none for one that all zones share.
+    pub zone: Option<String>,
     /// What a probe does.
     pub probe: Probe,
     /// The time between two probes of one address.
@@ -188,7 +190,12 @@ const KEYS_OF_TYPES: [(&str, &[Kind]); 17] = [
 ];
 
 /// Reads a monitor; none if a mistake leaves nothing usable. `allow_exec` is the server's.
-pub fn parse_monitor(name: &str, value: &Value<'_, '_>, allow_exec: bool) -> Option<Monitor> {
+pub fn parse_monitor(
+    name: &str,
+    zone: Option<&Name>,
+    value: &Value<'_, '_>,
+    allow_exec: bool,
+) -> Option<Monitor> {
     let table = value.table("a table of a monitor's keys")?;
     let types = KINDS.map(|(word, _)| word).join(", ");
     let kind_value = table.required("type", &format!("give one of {types}"));
@@ -204,7 +211,12 @@ pub fn parse_monitor(name: &str, value: &Value<'_, '_>, allow_exec: bool) -> Opt
             table.optional(key).and_then(|value| value.integer(1..=1000, "a number of results"));
         value.and_then(|count| u32::try_from(count).ok()).unwrap_or(default)
     };
-    let (rise, fall) = (count("rise", DEFAULT_RISE), count("fall", DEFAULT_FALL));
+    // A file's word is a statement, not a measurement that may err: it counts at once.
+    let (rise, fall) = match kind {
+        Some(Kind::File | Kind::Push) => (1, 1),
+        _ => (DEFAULT_RISE, DEFAULT_FALL),
+    };
+    let (rise, fall) = (count("rise", rise), count("fall", fall));
     let max_age = duration(&table, "max_age", seconds(1)..=seconds(86_400)).unwrap_or(interval * 5);
     let flap_threshold = table
         .optional("flap_threshold")
@@ -236,9 +248,9 @@ pub fn parse_monitor(name: &str, value: &Value<'_, '_>, allow_exec: bool) -> Opt
     }
     let probe = parse_probe(kind, &table, place, allow_exec);
     table.finish();
-    let name = name.to_owned();
     Some(Monitor {
-        name,
+        name: name.to_owned(),
+        zone: zone.map(|zone| zone.to_string().to_ascii_lowercase()),
         probe: probe?,
         interval,
         timeout,

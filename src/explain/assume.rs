@@ -116,7 +116,7 @@ impl<'s> Scope<'s> {
     fn of(state: &'s State, name: &Name) -> Self {
         let zone = state.zones.find(&name.to_key(), RecordType::A).map(|zone| &zone.apex);
         let usable = |owner: &Option<Name>| owner.is_none() || owner.as_ref() == zone;
-        let pools = (0u32..).map(PoolId).zip(&state.pools).zip(&state.pool_zones);
+        let pools = (0u32..).map(PoolId).zip(state.pools.iter()).zip(&state.pool_zones);
         Self {
             pools: pools.filter(|(_, owner)| usable(owner)).map(|(pool, _)| pool).collect(),
             zone: zone.unwrap_or(name).to_string(),

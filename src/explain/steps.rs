@@ -143,11 +143,7 @@ impl Steps<'_> {
                 },
                 zone: origin.zone.map(|zone| self.state.availability_zones.name(zone).to_owned()),
                 weight: origin.weight.to_f64(),
-                health: match state {
-                    HealthState::Healthy => "healthy",
-                    HealthState::Unhealthy => "unhealthy",
-                    HealthState::Unknown => "unknown",
-                },
+                health: state.word(),
                 eligible,
                 reason,
             }
@@ -215,6 +211,9 @@ fn availability_reason(pool: &Pool, assessment: &Assessment) -> String {
         Availability::NothingEligible => {
             format!("{healthy}, but none of them has a weight above 0")
         }
+        Availability::ForcedUp => format!("forced up; {healthy}"),
+        Availability::ForcedDown => "forced down".to_owned(),
+        Availability::Drained => "drained".to_owned(),
     }
 }
 

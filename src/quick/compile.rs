@@ -1,9 +1,10 @@
 //! Makes the short way's tables from the state and the plan.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use crate::locate::place::{Country, RegionId, Subdivision};
-use crate::quick::pools::{Pools, Target};
+use crate::quick::pools::Target;
 use crate::quick::query::{KEY, key_and_hash};
 use crate::quick::{Entry, INLINE_TARGETS, Quick, Slot, tag_of};
 use crate::rr::RecordType;
@@ -24,30 +25,16 @@ type ProfileKey<'s> =
 impl Quick {
     /// Makes the tables.
     pub fn compile(state: &State, plan: &Plan) -> Self {
-        let mut quick = Self::default();
-        let mut pools = Pools::default();
-        for (pool, plan) in state.pools.iter().zip(plan.pools()) {
-            pools.add(pool, plan);
-        }
-        quick.pools = pools;
-        let steering = state.steering(plan);
-        let mut profiles: HashMap<ProfileKey<'_>, u32> = HashMap::new();
-        let mut entries = Vec::new();
-        let mut hashes = Vec::new();
+        let mut profiles = Profiles::default();
+        let (mut entries, mut balancers, mut hashes) = (Vec::new(), Vec::new(), Vec::new());
         for (id, balancer) in (0u32..).map(LoadBalancerId).zip(&state.balancers) {
             if !is_quick(state, id, balancer) {
                 continue;
             }
             let Some((key, hash)) = key_and_hash(balancer.name.as_wire()) else { continue };
-            let Some(profile) = quick.profile(state, balancer, &mut profiles) else { continue };
-            let first_target = u32::try_from(quick.targets.len()).unwrap_or(u32::MAX);
-            let mut own = [Target::NONE; INLINE_TARGETS];
-            if balancer.rules.lists.len() <= INLINE_TARGETS {
-                own.iter_mut().zip(targets(&steering, balancer)).for_each(|(to, t)| *to = t);
-            } else {
-                quick.targets.extend(targets(&steering, balancer));
-            }
+            let Some(profile) = profiles.number(state, balancer) else { continue };
             hashes.push(hash);
+            balancers.push(id);
             entries.push(Entry {
                 key,
                 key_length: u8::try_from(balancer.name.as_wire().len()).unwrap_or(0),
@@ -55,39 +42,80 @@ impl Quick {
                 depends_on_client: balancer.depends_on_client,
                 ttl: balancer.ttl,
                 profile,
-                first_target,
-                targets: own,
+                first_target: 0,
+                targets: [Target::NONE; INLINE_TARGETS],
                 rules: u32::try_from(balancer.rules.lists.len()).unwrap_or(0),
             });
         }
-        quick.slots = slots(&hashes);
-        quick.entries = entries.into();
+        let mut quick = Self {
+            slots: slots(&hashes),
+            entries: entries.into(),
+            balancers: balancers.into(),
+            profiles: profiles.rules.into(),
+            ..Self::default()
+        };
+        quick.aim(state, plan);
         quick
     }
 
-    /// The profile of a load balancer, shared by all that have the same maps.
-    fn profile<'s>(
-        &mut self,
-        state: &State,
-        balancer: &'s LoadBalancer,
-        known: &mut HashMap<ProfileKey<'s>, u32>,
-    ) -> Option<u32> {
+    /// The tables after a change of health: names and clients are as they were.
+    pub fn updated(&self, state: &State, plan: &Plan) -> Self {
+        let mut quick = Self {
+            slots: Arc::clone(&self.slots),
+            entries: self.entries.clone(),
+            balancers: Arc::clone(&self.balancers),
+            profiles: Arc::clone(&self.profiles),
+            ..Self::default()
+        };
+        quick.aim(state, plan);
+        quick
+    }
+
+    /// Fills in what follows from the plan: the pools, and what each rule leads to.
+    fn aim(&mut self, state: &State, plan: &Plan) {
+        for (pool, plan) in state.pools.iter().zip(plan.pools()) {
+            self.pools.add(pool, plan);
+        }
+        let steering = state.steering(plan);
+        for (entry, &id) in self.entries.iter_mut().zip(self.balancers.iter()) {
+            let Some(balancer) = state.balancer(id) else { continue };
+            entry.first_target = u32::try_from(self.targets.len()).unwrap_or(u32::MAX);
+            if balancer.rules.lists.len() <= INLINE_TARGETS {
+                let targets = targets(&steering, balancer);
+                entry.targets.iter_mut().zip(targets).for_each(|(to, target)| *to = target);
+            } else {
+                self.targets.extend(targets(&steering, balancer));
+            }
+        }
+    }
+}
+
+/// The profiles made so far, each shared by all load balancers that have the same maps.
+#[derive(Default)]
+struct Profiles<'s> {
+    known: HashMap<ProfileKey<'s>, u32>,
+    rules: Vec<Box<[u8]>>,
+}
+
+impl<'s> Profiles<'s> {
+    /// The number of a load balancer's profile; none if there is no room for it.
+    fn number(&mut self, state: &State, balancer: &'s LoadBalancer) -> Option<u32> {
         let Rules { pop, subdivisions, countries, regions, default, .. } = &balancer.rules;
         let key: ProfileKey<'s> = (*pop, subdivisions, countries, regions, *default);
-        if let Some(&profile) = known.get(&key) {
+        if let Some(&profile) = self.known.get(&key) {
             return Some(profile);
         }
         let places = state.locator.table().places();
-        if (self.profiles.len() + 1) * places.len() > MAX_PROFILES {
+        if (self.rules.len() + 1) * places.len() > MAX_PROFILES {
             return None;
         }
         let rule = |place| {
             u8::try_from(candidates::matching_index(&balancer.rules, place, &state.parents))
                 .unwrap_or(u8::MAX)
         };
-        let number = u32::try_from(self.profiles.len()).ok()?;
-        self.profiles.push(places.iter().map(rule).collect());
-        known.insert(key, number);
+        let number = u32::try_from(self.rules.len()).ok()?;
+        self.rules.push(places.iter().map(rule).collect());
+        self.known.insert(key, number);
         Some(number)
     }
 }
@@ -117,9 +145,9 @@ fn targets<'s>(
 }
 
 /// The table of names, half of it empty.
-fn slots(hashes: &[u64]) -> Box<[Slot]> {
+fn slots(hashes: &[u64]) -> Arc<[Slot]> {
     if hashes.is_empty() {
-        return Box::default();
+        return Arc::default();
     }
     let size = (hashes.len() * 2).next_power_of_two();
     let mut slots = vec![Slot::default(); size];

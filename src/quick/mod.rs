@@ -19,6 +19,7 @@ mod pools;
 mod query;
 
 use std::net::IpAddr;
+use std::sync::Arc;
 
 pub use crate::quick::query::{CommonQuery, parse};
 
@@ -28,7 +29,7 @@ use crate::quick::pools::{Pools, Target};
 use crate::quick::query::Key;
 use crate::rr::Ttl;
 use crate::steer::Sequences;
-use crate::steer::load_balancer::ClientSource;
+use crate::steer::load_balancer::{ClientSource, LoadBalancerId};
 use crate::steer::pool::Family;
 use crate::wire::opt::OPT;
 
@@ -36,10 +37,12 @@ use crate::wire::opt::OPT;
 #[derive(Debug, Default)]
 pub struct Quick {
     /// An open-addressed table from the hash of a name to its entry; its size is a power of two.
-    slots: Box<[Slot]>,
+    slots: Arc<[Slot]>,
     entries: Box<[Entry]>,
+    /// The load balancer of each entry.
+    balancers: Arc<[LoadBalancerId]>,
     /// For each profile the number of the rule that clients of each place match.
-    profiles: Vec<Box<[u8]>>,
+    profiles: Arc<[Box<[u8]>]>,
     /// For each entry, from its first on, what each rule leads to.
     targets: Vec<Target>,
     pools: Pools,

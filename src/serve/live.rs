@@ -1,7 +1,7 @@
 //! The state of the moment, and its swap: readers load one pointer and see the configuration, the
 //! plan and the sequences that belong together, never a mix.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use arc_swap::{ArcSwap, Cache};
 
@@ -11,6 +11,7 @@ use crate::serve::sequences::SharedSequences;
 use crate::state::State;
 use crate::steer::availability::{Health, HealthState};
 use crate::steer::plan::Plan;
+use crate::steer::pool::{Pool, PoolId};
 
 /// One moment: everything that an answer is made from.
 #[derive(Debug)]
@@ -19,27 +20,61 @@ pub struct Moment {
     pub generation: u64,
     /// The configuration.
     pub state: Arc<State>,
-    /// What health makes of it.
+    /// Its pools, as far as an operator did not disable or drain them.
+    pub pools: Arc<[Pool]>,
+    /// The health of the moment.
+    pub health: Health,
+    /// What it makes of the pools.
     pub plan: Plan,
     /// The same for common queries.
     pub quick: Quick,
     /// The numbers of the answers.
-    pub sequences: SharedSequences,
+    pub sequences: Arc<SharedSequences>,
 }
 
 impl Moment {
-    /// A moment with every origin healthy: nothing probes yet.
-    pub fn new(generation: u64, state: State) -> Self {
-        let health = Health::uniform(state.probes.targets().len(), HealthState::Healthy);
-        let plan = Plan::new(&state.pools, &health);
+    /// The first moment of a state; `pools` are the state's, or those that overrides make of them.
+    pub fn new(generation: u64, state: State, pools: Arc<[Pool]>, health: Health) -> Self {
+        let plan = Plan::new(&pools, &health);
         let quick = Quick::compile(&state, &plan);
-        let sequences = SharedSequences::new(state.slot_count);
-        Self { generation, state: Arc::new(state), plan, quick, sequences }
+        let sequences = Arc::new(SharedSequences::new(state.slot_count));
+        Self { generation, state: Arc::new(state), pools, health, plan, quick, sequences }
+    }
+
+    /// The first moment of a state with every origin healthy.
+    pub fn healthy(state: State) -> Self {
+        let health = Health::uniform(state.probes.targets().len(), HealthState::Healthy);
+        let pools = Arc::clone(&state.pools);
+        Self::new(1, state, pools, health)
+    }
+
+    /// The same state after the health of some pools changed.
+    pub fn with_health(&self, health: Health, changed: &[PoolId]) -> Self {
+        let plan = self.plan.updated(&self.pools, &health, changed);
+        self.following(Arc::clone(&self.pools), health, plan)
+    }
+
+    /// The same state after overrides changed.
+    pub fn with_overrides(&self, pools: Arc<[Pool]>, health: Health) -> Self {
+        let plan = Plan::new(&pools, &health);
+        self.following(pools, health, plan)
+    }
+
+    fn following(&self, pools: Arc<[Pool]>, health: Health, plan: Plan) -> Self {
+        Self {
+            generation: self.generation,
+            state: Arc::clone(&self.state),
+            quick: self.quick.updated(&self.state, &plan),
+            pools,
+            health,
+            plan,
+            sequences: Arc::clone(&self.sequences),
+        }
     }
 
     /// What answers are made from.
     pub fn responder(&self) -> Responder<'_, SharedSequences> {
-        Responder { state: &self.state, plan: &self.plan, sequences: &self.sequences }
+        Responder { state: &self.state, plan: &self.plan, sequences: self.sequences.as_ref() }
     }
 }
 
@@ -47,12 +82,15 @@ impl Moment {
 #[derive(Clone, Debug)]
 pub struct Live {
     moment: Arc<ArcSwap<Moment>>,
+    /// Moments that a worker may still hold. They are let go of here, not there: freeing a large one
+    /// takes longer than many answers.
+    retired: Arc<Mutex<Vec<Arc<Moment>>>>,
 }
 
 impl Live {
     /// Begins with a moment.
     pub fn new(moment: Moment) -> Self {
-        Self { moment: Arc::new(ArcSwap::from_pointee(moment)) }
+        Self { moment: Arc::new(ArcSwap::from_pointee(moment)), retired: Arc::default() }
     }
 
     /// The current moment.
@@ -67,7 +105,16 @@ impl Live {
 
     /// Replaces the moment whole.
     pub fn swap(&self, moment: Moment) {
-        self.moment.store(Arc::new(moment));
+        let old = self.moment.swap(Arc::new(moment));
+        let mut retired = self.retired.lock().unwrap_or_else(PoisonError::into_inner);
+        retired.push(old);
+        retired.retain(|moment| Arc::strong_count(moment) > 1);
+    }
+
+    /// Frees what no worker holds any more.
+    pub fn tidy(&self) {
+        let mut retired = self.retired.lock().unwrap_or_else(PoisonError::into_inner);
+        retired.retain(|moment| Arc::strong_count(moment) > 1);
     }
 }
 

@@ -1,8 +1,10 @@
-//! Serving: sockets, the swap of states, signals. The edge around the pure core.
+//! Serving: sockets, probes, the swap of states, signals. The edge around the pure core.
 
+pub mod control;
 pub mod handler;
 pub mod live;
 pub mod mmsg;
+pub mod prober;
 pub mod reload;
 pub mod sequences;
 pub mod sockets;
@@ -13,16 +15,19 @@ use std::net::{SocketAddr, UdpSocket};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use hickory_server::Server as HickoryServer;
-use tokio::signal::unix::{SignalKind, signal};
+use tokio::signal::unix::{Signal, SignalKind, signal};
 use tracing::{info, warn};
 
 use crate::config::files::Paths;
 use crate::config::server::{Server, UdpSettings};
+use crate::probe::{Prober, ProberError, ProberSettings};
+use crate::serve::control::Control;
 use crate::serve::handler::Handler;
-use crate::serve::live::{Live, Moment};
+use crate::serve::live::Live;
+use crate::serve::prober::{start_prober, start_recorder};
 use crate::serve::reload::{Reloader, keep_serials, remembered_serials};
 use crate::serve::sockets::{BindError, Bound, bind};
 use crate::serve::udp::WorkerSettings;
@@ -34,6 +39,8 @@ const TCP_IDLE: Duration = Duration::from_secs(10);
 const TCP_REPLIES: usize = 32;
 /// How long a stop may take (operations.md).
 const STOP_WITHIN: Duration = Duration::from_secs(5);
+/// How often it is looked whether the first results are there.
+const LOOK_FOR_RESULTS: Duration = Duration::from_millis(5);
 
 /// Why the server does not run.
 #[derive(Debug, thiserror::Error)]
@@ -44,6 +51,9 @@ pub enum ServeError {
     /// None of the default addresses can be listened on.
     #[error("there is no address to listen on; name one with listen = [\"ADDRESS:PORT\"]")]
     NoAddress,
+    /// Nothing can be probed as configured.
+    #[error(transparent)]
+    Prober(#[from] ProberError),
     /// The system refuses threads, signals or sockets.
     #[error("cannot start: {0}")]
     System(#[from] io::Error),
@@ -68,9 +78,15 @@ pub fn serve(
         builder.worker_threads(server.workers);
     }
     let runtime = builder.enable_all().build()?;
-    let live = Live::new(Moment::new(1, state));
-    let reloader = Reloader::new(paths, server.clone(), live.clone(), serials);
-    runtime.block_on(run(&server, &live, reloader, sockets, &early_hangup))?;
+    let prober = Arc::new(prober_of(&server, &state)?);
+    let (to_prober, targets) = tokio::sync::mpsc::unbounded_channel();
+    let (to_recorder, results) = std::sync::mpsc::channel();
+    let control = Arc::new(Control::new(state, server.state.clone(), prober, to_prober));
+    start_prober(targets, to_recorder)?;
+    start_recorder(results, Arc::clone(&control))?;
+    let reloader = Reloader::new(paths, server.clone(), Arc::clone(&control), serials);
+    runtime.block_on(run(&server, &control, reloader, sockets, &early_hangup))?;
+    control.stop_probing();
     // What a client keeps open does not hold up the end.
     runtime.shutdown_timeout(Duration::from_millis(100));
     Ok(())
@@ -96,13 +112,21 @@ fn bind_all(server: &Server) -> Result<Vec<Bound>, ServeError> {
     if sockets.is_empty() { Err(ServeError::NoAddress) } else { Ok(sockets) }
 }
 
-/// Settings that were given and are of use to probes only.
+/// What probes the addresses of a state.
+///
+/// # Errors
+/// [`ProberError`] if that cannot work.
+fn prober_of(server: &Server, state: &State) -> Result<Prober, ProberError> {
+    let source = server.probe_source.clone();
+    let settings = ProberSettings { source, ..ProberSettings::default() };
+    Prober::new(&settings, &state.monitors)
+}
+
+/// Settings that were given and are of use to what is not offered yet.
 fn without_effect(server: &Server) -> impl Iterator<Item = &'static str> {
     let default = Server::default();
     let given = [
-        ("startup_wait", server.startup_wait != default.startup_wait),
         ("rtt_max_age", server.rtt_max_age != default.rtt_max_age),
-        ("probe_source", server.probe_source != default.probe_source),
         ("identity.region", server.region.is_some()),
     ];
     given.into_iter().filter(|&(_, given)| given).map(|(key, _)| key)
@@ -152,19 +176,68 @@ impl Workers {
     }
 }
 
+/// The signals that the server listens to.
+struct Signals {
+    terminate: Signal,
+    interrupt: Signal,
+    hangup: Signal,
+}
+
+impl Signals {
+    fn new() -> io::Result<Self> {
+        Ok(Self {
+            terminate: signal(SignalKind::terminate())?,
+            interrupt: signal(SignalKind::interrupt())?,
+            hangup: signal(SignalKind::hangup())?,
+        })
+    }
+
+    /// Waits until the server is to end.
+    async fn end(&mut self) {
+        tokio::select! {
+            _ = self.terminate.recv() => {}
+            _ = self.interrupt.recv() => {}
+        }
+    }
+}
+
+/// Waits until every address has its first result, for as long as that may take (health.md).
+async fn first_results(control: &Control, wait: Duration) {
+    let began = Instant::now();
+    let mut awaited = control.awaited();
+    if awaited == 0 {
+        return;
+    }
+    info!(addresses = awaited, "waiting for the first probe results");
+    while awaited > 0 && began.elapsed() < wait {
+        tokio::time::sleep(LOOK_FOR_RESULTS).await;
+        awaited = control.awaited();
+    }
+    if awaited > 0 {
+        warn!(addresses = awaited, ?wait, "no first result within startup_wait; they are unknown");
+    }
+}
+
 async fn run(
     server: &Server,
-    live: &Live,
+    control: &Arc<Control>,
     reloader: Reloader,
     sockets: Vec<Bound>,
     early_hangup: &AtomicBool,
 ) -> Result<(), ServeError> {
-    let (mut terminate, mut interrupt) =
-        (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
-    let mut hangup = signal(SignalKind::hangup())?;
-    let (zones, load_balancers, pools, monitors) = {
+    let mut signals = Signals::new()?;
+    let live = control.live();
+    tokio::select! {
+        () = first_results(control, server.startup_wait) => {}
+        () = signals.end() => {
+            info!("stopped before the first answer");
+            return Ok(());
+        }
+    }
+    let (zones, load_balancers, pools, monitored) = {
         let state = &live.load().state;
-        (state.zones.len(), state.balancers.len(), state.pools.len(), state.monitors.len())
+        let monitored = state.probes.targets().len();
+        (state.zones.len(), state.balancers.len(), state.pools.len(), monitored)
     };
     let mut dns = HickoryServer::new(Handler::new(live.clone()));
     let mut workers = Workers::default();
@@ -173,13 +246,10 @@ async fn run(
         dns.register_listener(tokio::net::TcpListener::from_std(tcp)?, TCP_IDLE, TCP_REPLIES);
         info!(%address, "listening");
     }
-    if monitors > 0 {
-        warn!(monitors, "nothing probes in this version: every origin counts as healthy");
-    }
     for key in without_effect(server) {
-        warn!(key, "the setting has no effect in this version: nothing probes");
+        warn!(key, "the setting has no effect in this version");
     }
-    info!(zones, load_balancers, pools, generation = 1, "ready");
+    info!(zones, load_balancers, pools, monitored, generation = 1, "ready");
     let reloader = Arc::new(reloader);
     // Reading files must hold up neither answers nor the end.
     let start = || {
@@ -201,15 +271,15 @@ async fn run(
         };
         tokio::select! {
             // One that comes during a reload is followed by another: files may have changed since.
-            _ = hangup.recv() => wanted = true,
+            _ = signals.hangup.recv() => wanted = true,
             result = finished => {
                 if let Err(error) = result {
                     warn!(%error, "the reload failed; the old state is kept");
                 }
                 running = None;
             }
-            _ = terminate.recv() => break,
-            _ = interrupt.recv() => break,
+            _ = signals.terminate.recv() => break,
+            _ = signals.interrupt.recv() => break,
         }
     }
     info!("stopping");

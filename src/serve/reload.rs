@@ -1,7 +1,7 @@
 //! A reload: builds the new state beside the old one and swaps it in whole, or keeps the old one and
 //! says why.
 
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 
 use tracing::{error, info, warn};
 
@@ -10,7 +10,8 @@ use crate::config::files::{Paths, load};
 use crate::config::report::{Diagnostic, Report, Severity};
 use crate::config::server::{Server, UdpSettings};
 use crate::serial::Serials;
-use crate::serve::live::{Live, Moment};
+use crate::serve::control::Control;
+use crate::serve::prober_of;
 use crate::state::State;
 
 /// Makes states from the files, one after the other.
@@ -18,7 +19,7 @@ use crate::state::State;
 pub struct Reloader {
     paths: Paths,
     server: Server,
-    live: Live,
+    control: Arc<Control>,
     /// What is served. Held for the length of a reload: they follow one another.
     served: Mutex<Served>,
 }
@@ -32,8 +33,8 @@ struct Served {
 
 impl Reloader {
     /// For a server that runs with these settings, and serves generation 1 with these serials.
-    pub fn new(paths: Paths, server: Server, live: Live, serials: Serials) -> Self {
-        Self { paths, server, live, served: Mutex::new(Served { generation: 1, serials }) }
+    pub fn new(paths: Paths, server: Server, control: Arc<Control>, serials: Serials) -> Self {
+        Self { paths, server, control, served: Mutex::new(Served { generation: 1, serials }) }
     }
 
     /// Reads all files again. True if the new state is served.
@@ -52,10 +53,17 @@ impl Reloader {
             error!(errors, reason, generation = *generation, "reload refused");
             return false;
         };
+        let prober = match prober_of(&server, &state) {
+            Ok(prober) => Arc::new(prober),
+            Err(error) => {
+                error!(errors = 1, reason = %error, generation = *generation, "reload refused");
+                return false;
+            }
+        };
         keep_serials(&server, &mut state, serials);
-        let changes = Changes::between(&self.live.load().state, &state);
+        let changes = Changes::between(&self.control.live().load().state, &state);
         *generation += 1;
-        self.live.swap(Moment::new(*generation, state));
+        self.control.adopt(*generation, state, prober);
         info!(
             generation = *generation,
             zones = %changes.zones,
@@ -79,6 +87,7 @@ impl Reloader {
             ("log", self.server.log == server.log),
             ("udp", udp(&self.server) == udp(server)),
             ("freebind", self.server.freebind == server.freebind),
+            ("state", self.server.state == server.state),
         ];
         for (key, _) in settings.into_iter().filter(|(_, same)| !same) {
             warn!(key, "the setting takes effect at the next start");

@@ -3,6 +3,7 @@
 
 use std::collections::HashMap;
 
+use crate::steer::eligible::original_eligible;
 use crate::steer::pool::{Origin, OriginAddress, OriginIndex, Pool, PoolId, ProbeId};
 
 /// What is known of an address or an origin.
@@ -16,17 +17,40 @@ pub enum HealthState {
     Unknown,
 }
 
+impl HealthState {
+    /// As it is shown.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Healthy => "healthy",
+            Self::Unhealthy => "unhealthy",
+            Self::Unknown => "unknown",
+        }
+    }
+}
+
+/// What an operator said of a pool as a whole (health.md); disabling it is no state of health.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum PoolOverride {
+    /// Available while it has an eligible set.
+    ForcedUp,
+    /// Not available.
+    ForcedDown,
+    /// Not available, so that its traffic goes elsewhere.
+    Drained,
+}
+
 /// The health of everything at one moment: what the probes say, and what an operator forced.
 #[derive(Clone, Debug, Default)]
 pub struct Health {
     probes: Vec<HealthState>,
     forced: HashMap<(PoolId, OriginIndex), bool>,
+    pools: HashMap<PoolId, PoolOverride>,
 }
 
 impl Health {
     /// Every probe in the same state, nothing forced.
     pub fn uniform(probes: usize, state: HealthState) -> Self {
-        Self { probes: vec![state; probes], forced: HashMap::new() }
+        Self { probes: vec![state; probes], ..Self::default() }
     }
 
     /// Sets what a probe says.
@@ -39,6 +63,22 @@ impl Health {
     /// Forces an origin up (true) or down; a forced state replaces the probes' result (health.md).
     pub fn force(&mut self, pool: PoolId, origin: OriginIndex, up: bool) {
         self.forced.insert((pool, origin), up);
+    }
+
+    /// Takes a pool out, or puts it in, whatever its origins' states.
+    pub fn override_pool(&mut self, pool: PoolId, word: PoolOverride) {
+        self.pools.insert(pool, word);
+    }
+
+    /// Forgets all that was forced.
+    pub fn lift_all(&mut self) {
+        self.forced.clear();
+        self.pools.clear();
+    }
+
+    /// What was said of a pool.
+    pub fn pool_override(&self, pool: PoolId) -> Option<PoolOverride> {
+        self.pools.get(&pool).copied()
     }
 
     /// The state of one address of an origin.
@@ -100,12 +140,18 @@ pub enum Availability {
     TooFewHealthy,
     /// Healthy, but every healthy origin has weight 0.
     NothingEligible,
+    /// Forced up, and with an eligible set.
+    ForcedUp,
+    /// Forced down.
+    ForcedDown,
+    /// Drained.
+    Drained,
 }
 
 impl Assessment {
-    /// True if the pool is *available*: healthy and with at least one eligible origin.
+    /// True if the pool is *available*: healthy and with at least one eligible origin, or forced up.
     pub fn is_available(&self) -> bool {
-        self.availability == Availability::Available
+        matches!(self.availability, Availability::Available | Availability::ForcedUp)
     }
 
     /// True if the origin may be answered.
@@ -142,7 +188,7 @@ pub fn assess(id: PoolId, pool: &Pool, health: &Health) -> Assessment {
     let counted = with_state()
         .filter(|&(origin, &state)| origin.enabled && state != HealthState::Unhealthy)
         .count();
-    let availability = if !pool.enabled {
+    let by_health = if !pool.enabled {
         Availability::Disabled
     } else if counted < pool.minimum_origins {
         Availability::TooFewHealthy
@@ -151,5 +197,19 @@ pub fn assess(id: PoolId, pool: &Pool, health: &Health) -> Assessment {
     } else {
         Availability::NothingEligible
     };
-    Assessment { states, eligible, counted, availability }
+    let mut assessment = Assessment { states, eligible, counted, availability: by_health };
+    assessment.availability = match health.pool_override(id) {
+        _ if !pool.enabled => Availability::Disabled,
+        None => by_health,
+        Some(PoolOverride::ForcedDown) => Availability::ForcedDown,
+        Some(PoolOverride::Drained) => Availability::Drained,
+        // The set may be that of the last resort: that no probe succeeds is what is overridden.
+        Some(PoolOverride::ForcedUp)
+            if !original_eligible(pool, &assessment).members.is_empty() =>
+        {
+            Availability::ForcedUp
+        }
+        Some(PoolOverride::ForcedUp) => by_health,
+    };
+    assessment
 }

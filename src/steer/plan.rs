@@ -16,10 +16,10 @@ use crate::steer::eligible::{Original, Source, original_eligible};
 use crate::steer::pool::{Family, OriginAddress, OriginIndex, Pool, PoolId, ZonalAffinity};
 use crate::steer::zonal::modify;
 
-/// The plan of every pool, by [`PoolId`].
-#[derive(Debug, Default)]
+/// The plan of every pool, by [`PoolId`]. Plans that follow each other share what did not change.
+#[derive(Clone, Debug, Default)]
 pub struct Plan {
-    pools: Vec<PoolPlan>,
+    pools: Vec<Arc<PoolPlan>>,
 }
 
 /// What a pool answers at the moment.
@@ -120,17 +120,30 @@ impl Plan {
     /// Works out the plan of all pools.
     pub fn new(pools: &[Pool], health: &Health) -> Self {
         let ids = (0u32..).map(PoolId);
-        Self { pools: ids.zip(pools).map(|(id, pool)| PoolPlan::new(id, pool, health)).collect() }
+        let plan = |(id, pool)| Arc::new(PoolPlan::new(id, pool, health));
+        Self { pools: ids.zip(pools).map(plan).collect() }
+    }
+
+    /// The plan after the health of some pools changed.
+    pub fn updated(&self, pools: &[Pool], health: &Health, changed: &[PoolId]) -> Self {
+        let mut plan = self.clone();
+        for &id in changed {
+            let index = id.0 as usize;
+            if let (Some(slot), Some(pool)) = (plan.pools.get_mut(index), pools.get(index)) {
+                *slot = Arc::new(PoolPlan::new(id, pool, health));
+            }
+        }
+        plan
     }
 
     /// The plans of all pools, by [`PoolId`].
-    pub fn pools(&self) -> &[PoolPlan] {
+    pub fn pools(&self) -> &[Arc<PoolPlan>] {
         &self.pools
     }
 
     /// The plan of a pool.
     pub fn pool(&self, id: PoolId) -> Option<&PoolPlan> {
-        self.pools.get(id.0 as usize)
+        self.pools.get(id.0 as usize).map(Arc::as_ref)
     }
 }
 

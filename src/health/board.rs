@@ -1,0 +1,134 @@
+//! The health of all addresses that are probed, and which pools it matters to.
+
+use std::collections::HashMap;
+use std::time::Instant;
+
+use crate::config::monitors::{Monitor, Probe};
+use crate::health::TargetKey;
+use crate::health::track::{Change, Outcome, Track};
+use crate::state::State;
+use crate::steer::availability::{Health, HealthState};
+use crate::steer::pool::{OriginIndex, PoolId, ProbeId};
+
+/// All addresses of a state, by [`ProbeId`].
+#[derive(Clone, Debug, Default)]
+pub struct Board {
+    targets: Vec<Target>,
+    by_key: HashMap<TargetKey, ProbeId>,
+}
+
+/// An address by a monitor.
+#[derive(Clone, Debug)]
+pub struct Target {
+    /// What it is.
+    pub key: TargetKey,
+    /// What is known of it.
+    pub track: Track,
+    /// The origins that have the address, in pools with the monitor.
+    pub origins: Vec<(PoolId, OriginIndex)>,
+}
+
+/// A change of health, with all that a log line or an event needs.
+#[derive(Clone, Debug)]
+pub struct Changed {
+    /// Which address.
+    pub probe: ProbeId,
+    /// From what to what, and why.
+    pub change: Change,
+}
+
+impl Board {
+    /// The board of a state, with what `self` knows of the addresses that are still there.
+    pub fn carry_over(mut self, state: &State) -> Self {
+        let mut targets: Vec<Target> = Vec::with_capacity(state.probes.targets().len());
+        let mut by_key = HashMap::with_capacity(targets.capacity());
+        for (id, &(monitor, address)) in (0u32..).map(ProbeId).zip(state.probes.targets()) {
+            let Some(monitor) = state.monitors.get(monitor.0 as usize) else { continue };
+            let key = TargetKey::new(monitor, address);
+            let known = self.by_key.get(&key).and_then(|id| self.targets.get_mut(id.0 as usize));
+            let track = known.map(|target| std::mem::take(&mut target.track)).unwrap_or_default();
+            by_key.insert(key.clone(), id);
+            targets.push(Target { key, track, origins: Vec::new() });
+        }
+        for (pool_id, pool) in (0u32..).map(PoolId).zip(state.pools.iter()) {
+            for (index, origin) in pool.indexed() {
+                for probe in origin.addresses.iter().filter_map(|address| address.probe) {
+                    if let Some(target) = targets.get_mut(probe.0 as usize) {
+                        target.origins.push((pool_id, index));
+                    }
+                }
+            }
+        }
+        Self { targets, by_key }
+    }
+
+    /// All addresses, by their numbers.
+    pub fn targets(&self) -> &[Target] {
+        &self.targets
+    }
+
+    /// The number of an address; none if it is not (or no more) probed.
+    pub fn find(&self, key: &TargetKey) -> Option<ProbeId> {
+        self.by_key.get(key).copied()
+    }
+
+    /// An address by its number.
+    pub fn target(&self, probe: ProbeId) -> Option<&Target> {
+        self.targets.get(probe.0 as usize)
+    }
+
+    /// Takes the result of a probe in.
+    pub fn record(
+        &mut self,
+        key: &TargetKey,
+        monitor: &Monitor,
+        outcome: Outcome,
+    ) -> Option<Changed> {
+        let probe = self.find(key)?;
+        let target = self.targets.get_mut(probe.0 as usize)?;
+        let change = target.track.record(monitor, outcome)?;
+        Some(Changed { probe, change })
+    }
+
+    /// What the decision reads of it; nothing is forced.
+    pub fn health(&self) -> Health {
+        let mut health = Health::uniform(self.targets.len(), HealthState::Unknown);
+        for (probe, target) in (0u32..).map(ProbeId).zip(&self.targets) {
+            health.set_probe(probe, target.track.state());
+        }
+        health
+    }
+
+    /// How many addresses that are probed have no result yet. What is pushed is not waited for.
+    pub fn awaited(&self, state: &State) -> usize {
+        let awaited = |&(target, &(monitor, _)): &(&Target, &(_, _))| {
+            let monitor: crate::config::pools::MonitorId = monitor;
+            let is_pushed = state
+                .monitors
+                .get(monitor.0 as usize)
+                .is_some_and(|monitor| matches!(monitor.probe, Probe::Push { .. }));
+            target.track.last().is_none() && !is_pushed
+        };
+        self.targets.iter().zip(state.probes.targets()).filter(awaited).count()
+    }
+
+    /// Pushed states whose time to live is over: each becomes a failure that says so.
+    pub fn expire_pushed(&mut self, state: &State, now: Instant) -> Vec<Changed> {
+        let mut changes = Vec::new();
+        let targets = self.targets.iter_mut().zip(state.probes.targets());
+        for (probe, (target, (monitor, _))) in (0u32..).map(ProbeId).zip(targets) {
+            let Some(monitor) = state.monitors.get(monitor.0 as usize) else { continue };
+            let Probe::Push { ttl } = monitor.probe else { continue };
+            let is_over =
+                |last: &Outcome| last.failure.is_none() && now.duration_since(last.at) > ttl;
+            if target.track.last().is_some_and(is_over) {
+                let ttl = crate::config::duration::show_duration(ttl);
+                let failure = Some(format!("no state was pushed for {ttl}"));
+                let outcome = Outcome { at: now, rtt: None, failure };
+                let change = target.track.record(monitor, outcome);
+                changes.extend(change.map(|change| Changed { probe, change }));
+            }
+        }
+        changes
+    }
+}

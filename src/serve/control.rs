@@ -1,0 +1,336 @@
+//! What changes between reloads: health and overrides. Holds them, works out what follows, and swaps
+//! it in. Its lock is for those who change something; a query never meets it.
+
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Instant, SystemTime};
+
+use tokio::sync::mpsc::UnboundedSender;
+use tracing::{info, warn};
+
+use crate::config::monitors::{Monitor, Probe};
+use crate::health::TargetKey;
+use crate::health::board::{Board, Changed, Target};
+use crate::health::overrides::{Note, Override, Overrides, Subject, TooMany, Word};
+use crate::health::track::Outcome;
+use crate::probe::Prober;
+use crate::serve::live::{Live, Moment};
+use crate::serve::prober::{Target as ProbeTarget, Targets};
+use crate::state::State;
+use crate::state_folder;
+use crate::steer::availability::HealthState;
+use crate::steer::pool::{PoolId, ProbeId};
+
+/// The name of the file of overrides within the state folder.
+const OVERRIDES: &str = "overrides.json";
+
+/// The one place where health, overrides and states change.
+#[derive(Debug)]
+pub struct Control {
+    live: Live,
+    state_folder: PathBuf,
+    /// Where the prober is told what to probe.
+    targets: UnboundedSender<Targets>,
+    inner: Mutex<Inner>,
+    /// Held while overrides are changed and kept, so that the file follows the changes in order. The
+    /// lock above is not held for it: a slow disk must not hold up health.
+    keeping: Mutex<()>,
+}
+
+#[derive(Debug, Default)]
+struct Inner {
+    board: Board,
+    overrides: Overrides,
+    /// Monitors whose results are stale, as far as that was said.
+    stale: BTreeSet<(Option<String>, String)>,
+}
+
+/// Why a state cannot be pushed.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum PushError {
+    /// Nothing is probed under this key.
+    #[error("no pool has an origin with the address {address} and the monitor {monitor:?}")]
+    Unknown {
+        /// The monitor.
+        monitor: String,
+        /// The address.
+        address: std::net::IpAddr,
+    },
+    /// The monitor probes by itself.
+    #[error("the monitor {0:?} is not of the type push")]
+    NotPush(String),
+}
+
+impl Control {
+    /// Begins with a state: nothing is known of what it probes, and the overrides of the state folder
+    /// hold.
+    pub fn new(
+        state: State,
+        state_folder: PathBuf,
+        prober: Arc<Prober>,
+        targets: UnboundedSender<Targets>,
+    ) -> Self {
+        let overrides = state_folder::read(&state_folder, OVERRIDES).unwrap_or_else(|error| {
+            warn!(%error, "the overrides of the state folder cannot be used; none hold");
+            Overrides::default()
+        });
+        let mut inner = Inner { overrides, ..Inner::default() };
+        inner.overrides.expire(SystemTime::now());
+        let moment = inner.adopt(1, state);
+        let control = Self {
+            live: Live::new(moment),
+            state_folder,
+            targets,
+            inner: Mutex::new(inner),
+            keeping: Mutex::new(()),
+        };
+        for said in control.lock().overrides.iter() {
+            log_override("an override of before holds", &said);
+        }
+        control.probe_with(prober);
+        control
+    }
+
+    /// What answers are made from.
+    pub fn live(&self) -> &Live {
+        &self.live
+    }
+
+    /// Serves a new state, with all that is known of what is still there.
+    pub fn adopt(&self, generation: u64, state: State, prober: Arc<Prober>) {
+        let mut inner = self.lock();
+        let moment = inner.adopt(generation, state);
+        self.live.swap(moment);
+        drop(inner);
+        self.probe_with(prober);
+    }
+
+    /// Takes the results of probes in. What follows from them is in the answers when this returns.
+    pub fn record(&self, results: impl IntoIterator<Item = (Arc<TargetKey>, Outcome)>) {
+        let mut inner = self.lock();
+        let moment = self.live.load();
+        let state = &moment.state;
+        let mut changes = Vec::new();
+        for (key, outcome) in results {
+            let Some(monitor) = inner.board.find(&key).and_then(|probe| monitor_of(state, probe))
+            else {
+                continue;
+            };
+            changes.extend(inner.board.record(&key, monitor, outcome));
+        }
+        self.publish(&inner, &moment, &changes);
+    }
+
+    /// Takes a pushed state in; `why` is shown.
+    ///
+    /// # Errors
+    /// [`PushError`].
+    pub fn push(&self, key: &TargetKey, up: bool, why: Option<String>) -> Result<(), PushError> {
+        let mut inner = self.lock();
+        let moment = self.live.load();
+        let unknown =
+            || PushError::Unknown { monitor: key.monitor.clone(), address: key.address };
+        let probe = inner.board.find(key).ok_or_else(unknown)?;
+        let monitor = monitor_of(&moment.state, probe).ok_or_else(unknown)?;
+        if !matches!(monitor.probe, Probe::Push { .. }) {
+            return Err(PushError::NotPush(monitor.name.clone()));
+        }
+        let said = || why.unwrap_or_else(|| "pushed as down".to_owned());
+        let failure = (!up).then(said);
+        let outcome = Outcome { at: Instant::now(), rtt: None, failure };
+        let changes: Vec<_> = inner.board.record(key, monitor, outcome).into_iter().collect();
+        self.publish(&inner, &moment, &changes);
+        Ok(())
+    }
+
+    /// How many addresses have no first result yet.
+    pub fn awaited(&self) -> usize {
+        let inner = self.lock();
+        inner.board.awaited(&self.live.load().state)
+    }
+
+    /// Says something of a pool or an origin. False if it could not be kept for after a restart.
+    ///
+    /// # Errors
+    /// [`TooMany`].
+    pub fn set_override(&self, subject: Subject, word: Word, note: Note) -> Result<bool, TooMany> {
+        let _in_order = self.keeping.lock().unwrap_or_else(PoisonError::into_inner);
+        let said = Override { subject: subject.clone(), word, note: note.clone() };
+        let overrides = {
+            let mut inner = self.lock();
+            inner.overrides.set(subject, word, note)?;
+            self.apply_overrides(&inner);
+            inner.overrides.clone()
+        };
+        log_override("overridden", &said);
+        Ok(self.keep(&overrides))
+    }
+
+    /// Lifts what was said of a pool or an origin; gives that, and whether the lifting could be kept.
+    pub fn lift_override(&self, subject: &Subject, word: Option<Word>) -> (Vec<Override>, bool) {
+        let _in_order = self.keeping.lock().unwrap_or_else(PoisonError::into_inner);
+        let (lifted, overrides) = {
+            let mut inner = self.lock();
+            let lifted = inner.overrides.lift(subject, word);
+            if lifted.is_empty() {
+                return (lifted, true);
+            }
+            self.apply_overrides(&inner);
+            (lifted, inner.overrides.clone())
+        };
+        lifted.iter().for_each(|said| log_override("override lifted", said));
+        let kept = self.keep(&overrides);
+        (lifted, kept)
+    }
+
+    /// Everything that an operator said.
+    pub fn overrides(&self) -> Vec<Override> {
+        self.lock().overrides.iter().collect()
+    }
+
+    /// Does what only the passing of time asks for: overrides and pushed states that are over, results
+    /// that are stale.
+    pub fn tick(&self) {
+        self.live.tidy();
+        let mut inner = self.lock();
+        let moment = self.live.load();
+        let now = Instant::now();
+        // What is over is so by the clock at the next start too, and need not be kept.
+        let lifted = inner.overrides.expire(SystemTime::now());
+        if !lifted.is_empty() {
+            self.apply_overrides(&inner);
+            lifted.iter().for_each(|said| log_override("override over", said));
+        }
+        let changes = inner.board.expire_pushed(&moment.state, now);
+        self.publish(&inner, &self.live.load(), &changes);
+        inner.tell_stale(&moment.state, now);
+    }
+
+    /// Ends all probes.
+    pub fn stop_probing(&self) {
+        // Without a receiver nothing is probed any more.
+        let _ended = self.targets.send(Targets::default());
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Inner> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn probe_with(&self, prober: Arc<Prober>) {
+        let state = &self.live.load().state;
+        let monitors: Vec<Arc<Monitor>> = state.monitors.iter().cloned().map(Arc::new).collect();
+        let list = state.probes.targets().iter().filter_map(|&(monitor, address)| {
+            let monitor = Arc::clone(monitors.get(monitor.0 as usize)?);
+            let key = Arc::new(TargetKey::new(&monitor, address));
+            Some(ProbeTarget { key, monitor })
+        });
+        let targets = Targets { prober: Some(prober), list: list.collect() };
+        if self.targets.send(targets).is_err() {
+            warn!("the prober ended; health stays as it is");
+        }
+    }
+
+    /// Swaps in what follows from changes of health, and logs them.
+    fn publish(&self, inner: &Inner, moment: &Moment, changes: &[Changed]) {
+        if changes.is_empty() {
+            return;
+        }
+        let mut health = moment.health.clone();
+        let mut pools = BTreeSet::new();
+        for Changed { probe, change } in changes {
+            health.set_probe(*probe, change.to);
+            let origins = inner.board.target(*probe).map(|target| &target.origins[..]);
+            pools.extend(origins.unwrap_or_default().iter().map(|&(pool, _)| pool));
+        }
+        let pools: Vec<PoolId> = pools.into_iter().collect();
+        self.live.swap(moment.with_health(health, &pools));
+        for changed in changes {
+            if let Some(target) = inner.board.target(changed.probe) {
+                log_change(&moment.state, target, changed);
+            }
+        }
+    }
+
+    fn apply_overrides(&self, inner: &Inner) {
+        let moment = self.live.load();
+        let mut health = moment.health.clone();
+        let pools = inner.overrides.apply(&moment.state, &mut health);
+        self.live.swap(moment.with_overrides(pools, health));
+    }
+
+    fn keep(&self, overrides: &Overrides) -> bool {
+        let kept = state_folder::write(&self.state_folder, OVERRIDES, overrides);
+        if let Err(error) = &kept {
+            warn!(%error, "the overrides cannot be kept; after a restart they are as they were");
+        }
+        kept.is_ok()
+    }
+}
+
+impl Inner {
+    fn adopt(&mut self, generation: u64, state: State) -> Moment {
+        self.board = std::mem::take(&mut self.board).carry_over(&state);
+        let mut health = self.board.health();
+        let pools = self.overrides.apply(&state, &mut health);
+        Moment::new(generation, state, pools, health)
+    }
+
+    /// Logs monitors whose results have become stale, and fresh again.
+    fn tell_stale(&mut self, state: &State, now: Instant) {
+        let mut stale = BTreeSet::new();
+        for (probe, target) in (0u32..).map(ProbeId).zip(self.board.targets()) {
+            let Some(monitor) = monitor_of(state, probe) else { continue };
+            let is_pushed = matches!(monitor.probe, Probe::Push { .. });
+            if !is_pushed && target.track.is_stale(monitor, now) {
+                stale.insert((monitor.zone.clone(), monitor.name.clone()));
+            }
+        }
+        for (_, monitor) in stale.difference(&self.stale) {
+            warn!(monitor, "health is stale: no result within max_age; the last ones still count");
+        }
+        for (_, monitor) in self.stale.difference(&stale) {
+            info!(monitor, "health is fresh again");
+        }
+        self.stale = stale;
+    }
+}
+
+fn monitor_of(state: &State, probe: ProbeId) -> Option<&Monitor> {
+    let (monitor, _) = state.probes.targets().get(probe.0 as usize)?;
+    state.monitors.get(monitor.0 as usize)
+}
+
+/// One line for a change of health: who, from, to, why.
+fn log_change(state: &State, target: &Target, changed: &Changed) {
+    let TargetKey { monitor, address, .. } = &target.key;
+    let named = |&(pool, origin): &(PoolId, _)| {
+        let origin = state.pool(pool).and_then(|pool| pool.origin(origin));
+        format!("{}/{}", state.pool_name(pool), origin.map_or("", |origin| &origin.name))
+    };
+    let origins = target.origins.iter().map(named).collect::<Vec<_>>().join(" ");
+    let change = &changed.change;
+    let (from, to, reason) = (change.from.word(), change.to.word(), change.reason.as_str());
+    match change.to {
+        _ if change.from == change.to => {
+            warn!(monitor, %address, origins, health = to, reason, "health is damped");
+        }
+        HealthState::Unhealthy => {
+            warn!(monitor, %address, origins, from, to, reason, "health changed");
+        }
+        HealthState::Healthy | HealthState::Unknown => {
+            info!(monitor, %address, origins, from, to, reason, "health changed");
+        }
+    }
+}
+
+fn log_override(message: &'static str, said: &Override) {
+    let Override { subject: Subject { zone, pool, origin }, word, note } = said;
+    let subject = match origin {
+        Some(origin) => format!("{pool}/{origin}"),
+        None => pool.clone(),
+    };
+    let zone = zone.as_deref().unwrap_or("shared");
+    let (by, why) = (note.by.as_deref().unwrap_or(""), note.why.as_deref().unwrap_or(""));
+    info!(subject, zone, word = word.as_str(), by, why, until = note.until, "{message}");
+}

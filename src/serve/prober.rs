@@ -1,0 +1,277 @@
+//! The prober: a thread that probes every address when it is due, and passes the results on. An
+//! address is never probed twice at the same time, and those of a large configuration are spread over
+//! the interval (`health::schedule`).
+
+use std::collections::{BTreeMap, HashMap};
+use std::io;
+use std::sync::Arc;
+use std::sync::mpsc::{self, RecvTimeoutError, Sender};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use tokio::sync::mpsc::UnboundedReceiver;
+use tokio::task::{AbortHandle, JoinError, JoinSet, LocalSet};
+use tracing::error;
+
+use crate::config::monitors::Monitor;
+use crate::health::TargetKey;
+use crate::health::schedule::{first, next, phase};
+use crate::health::track::Outcome;
+use crate::probe::{Prober, is_probed};
+use crate::serve::control::Control;
+
+/// How often what only the passing of time asks for is done.
+const TICK: Duration = Duration::from_millis(200);
+
+/// What is to be probed, and with what.
+#[derive(Clone, Debug, Default)]
+pub struct Targets {
+    /// What probes share; none to probe nothing.
+    pub prober: Option<Arc<Prober>>,
+    /// The addresses, by their numbers.
+    pub list: Vec<Target>,
+}
+
+/// An address to probe.
+#[derive(Clone, Debug)]
+pub struct Target {
+    /// What it is, from one state to the next.
+    pub key: Arc<TargetKey>,
+    /// How it is probed.
+    pub monitor: Arc<Monitor>,
+}
+
+/// A result on its way from the prober.
+pub type Report = (Arc<TargetKey>, Outcome);
+
+/// Starts the prober, which is told what to probe through `targets` and ends when nobody can tell it
+/// any more.
+///
+/// # Errors
+/// What the system says if it refuses a thread.
+pub fn start_prober(
+    targets: UnboundedReceiver<Targets>,
+    results: Sender<Report>,
+) -> io::Result<JoinHandle<()>> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    thread::Builder::new().name("prober".to_owned()).spawn(move || {
+        let probing = LocalSet::new();
+        probing.block_on(&runtime, Probing::new(results).run(targets));
+    })
+}
+
+/// Starts the thread that takes results in, and does what the passing of time asks for. It ends with
+/// the prober.
+///
+/// # Errors
+/// What the system says if it refuses a thread.
+pub fn start_recorder(
+    results: mpsc::Receiver<Report>,
+    control: Arc<Control>,
+) -> io::Result<JoinHandle<()>> {
+    thread::Builder::new().name("health".to_owned()).spawn(move || {
+        let mut ticked = Instant::now();
+        loop {
+            match results.recv_timeout(TICK) {
+                // All that has come goes in at once: one swap for an outage of many.
+                Ok(result) => control.record(std::iter::once(result).chain(results.try_iter())),
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => break,
+            }
+            if ticked.elapsed() >= TICK {
+                ticked = Instant::now();
+                control.tick();
+            }
+        }
+    })
+}
+
+/// The state of the prober's thread.
+struct Probing {
+    results: Sender<Report>,
+    prober: Option<Arc<Prober>>,
+    slots: HashMap<Arc<TargetKey>, Slot>,
+    /// What waits, by when it is due.
+    queue: BTreeMap<Due, Arc<TargetKey>>,
+    /// Tells what is due at the same time apart.
+    queued: u64,
+    running: JoinSet<Finished>,
+}
+
+/// When something is due, and its number in the queue.
+type Due = (Instant, u64);
+
+/// An address.
+struct Slot {
+    monitor: Arc<Monitor>,
+    /// When its grid begins, and how far from there its points are.
+    grid: Instant,
+    phase: Duration,
+    activity: Activity,
+}
+
+enum Activity {
+    Waits(Due),
+    /// A probe runs; another follows at once if `again`.
+    Runs {
+        probe: AbortHandle,
+        again: bool,
+    },
+}
+
+/// A probe that has ended.
+struct Finished {
+    key: Arc<TargetKey>,
+    began: Instant,
+    outcome: Outcome,
+}
+
+impl Probing {
+    fn new(results: Sender<Report>) -> Self {
+        Self {
+            results,
+            prober: None,
+            slots: HashMap::new(),
+            queue: BTreeMap::new(),
+            queued: 0,
+            running: JoinSet::new(),
+        }
+    }
+
+    async fn run(mut self, mut targets: UnboundedReceiver<Targets>) {
+        loop {
+            let first = self.queue.first_key_value().map(|(&(at, _), _)| at);
+            let due = async {
+                match first {
+                    Some(at) => tokio::time::sleep_until(at.into()).await,
+                    None => std::future::pending().await,
+                }
+            };
+            tokio::select! {
+                new = targets.recv() => match new {
+                    Some(new) => self.adopt(new),
+                    None => return,
+                },
+                Some(ended) = self.running.join_next() => self.finish(ended),
+                () = due => self.begin_due(),
+            }
+        }
+    }
+
+    /// Probes these from now on. New addresses, and those whose monitor changed, are due at once; the
+    /// others go on as they were.
+    fn adopt(&mut self, targets: Targets) {
+        let Targets { prober, list } = targets;
+        self.prober = prober;
+        let now = Instant::now();
+        let mut old = std::mem::take(&mut self.slots);
+        let probed = || list.iter().filter(|target| is_probed(&target.monitor)).enumerate();
+        let is_new = |target: &Target| {
+            old.get(&target.key).is_none_or(|slot| slot.monitor != target.monitor)
+        };
+        let count = probed().filter(|(_, target)| is_new(target)).count();
+        let mut new = 0;
+        for (number, Target { key, monitor }) in probed() {
+            let known = old.remove(key);
+            let slot = match known {
+                Some(slot) if slot.monitor == *monitor => slot,
+                known => {
+                    let at = now + first(new, count);
+                    new += 1;
+                    let activity = match known.map(|slot| slot.activity) {
+                        Some(Activity::Runs { probe, .. }) => Activity::Runs { probe, again: true },
+                        Some(Activity::Waits(due)) => {
+                            self.queue.remove(&due);
+                            self.enqueue(at, key)
+                        }
+                        None => self.enqueue(at, key),
+                    };
+                    let phase = phase(number, monitor.interval);
+                    Slot { monitor: Arc::clone(monitor), grid: now, phase, activity }
+                }
+            };
+            self.slots.insert(Arc::clone(key), slot);
+        }
+        for slot in old.into_values() {
+            match slot.activity {
+                Activity::Waits(due) => drop(self.queue.remove(&due)),
+                Activity::Runs { probe, .. } => probe.abort(),
+            }
+        }
+    }
+
+    fn enqueue(&mut self, at: Instant, key: &Arc<TargetKey>) -> Activity {
+        self.queued += 1;
+        let due = (at, self.queued);
+        self.queue.insert(due, Arc::clone(key));
+        Activity::Waits(due)
+    }
+
+    /// Begins every probe that is due.
+    fn begin_due(&mut self) {
+        let now = Instant::now();
+        while let Some(entry) = self.queue.first_entry() {
+            if entry.key().0 > now {
+                return;
+            }
+            let key = entry.remove();
+            let (Some(slot), Some(prober)) = (self.slots.get_mut(&key), &self.prober) else {
+                continue;
+            };
+            let (prober, monitor) = (Arc::clone(prober), Arc::clone(&slot.monitor));
+            let began = Instant::now();
+            // The future of an HTTP probe is large, and most addresses wait most of the time.
+            let probe = self.running.spawn_local(Box::pin(async move {
+                let result = prober.probe(&monitor, key.address).await;
+                let at = Instant::now();
+                let (rtt, failure) = match result {
+                    Ok(success) => (success.rtt, None),
+                    Err(failure) => (None, Some(failure.to_string())),
+                };
+                Finished { key, began, outcome: Outcome { at, rtt, failure } }
+            }));
+            slot.activity = Activity::Runs { probe, again: false };
+        }
+    }
+
+    /// Passes a result on, and puts the address back into the queue.
+    fn finish(&mut self, ended: Result<Finished, JoinError>) {
+        let Finished { key, began, outcome } = match ended {
+            Ok(finished) => finished,
+            Err(error) if error.is_cancelled() => return,
+            Err(error) => return self.recover(&error),
+        };
+        let Some(slot) = self.slots.get(&key) else { return };
+        let Activity::Runs { again, .. } = slot.activity else { return };
+        // Without a receiver the process is about to end.
+        let _ended = self.results.send((Arc::clone(&key), outcome));
+        let at = if again {
+            Instant::now()
+        } else {
+            next(slot.grid, slot.phase, slot.monitor.interval, began)
+        };
+        let activity = self.enqueue(at, &key);
+        if let Some(slot) = self.slots.get_mut(&key) {
+            slot.activity = activity;
+        }
+    }
+
+    /// Puts what a panic of ours took out of the queue back into it. It is no result: an origin is not
+    /// down for a fault of the prober.
+    fn recover(&mut self, fault: &JoinError) {
+        error!(%fault, "a probe panicked; its address is probed again after its interval");
+        let has_ended = |slot: &Slot| match &slot.activity {
+            Activity::Runs { probe, .. } => probe.is_finished(),
+            Activity::Waits(_) => false,
+        };
+        let ended = self.slots.iter().filter(|(_, slot)| has_ended(slot));
+        let ended: Vec<_> =
+            ended.map(|(key, slot)| (Arc::clone(key), slot.monitor.interval)).collect();
+        for (key, interval) in ended {
+            let activity = self.enqueue(Instant::now() + interval, &key);
+            if let Some(slot) = self.slots.get_mut(&key) {
+                slot.activity = activity;
+            }
+        }
+    }
+}
