@@ -11,8 +11,10 @@ use meridian::respond::{Client, Responder};
 use meridian::rr::RecordType;
 use meridian::serve::udp;
 use meridian::steer::FirstOnly;
+use meridian::steer::availability::{Health, HealthState};
 use meridian::steer::load_balancer::Answers;
 use meridian::steer::plan::Plan;
+use meridian::steer::pool::PoolId;
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::select;
@@ -200,7 +202,8 @@ fn octets_of(balancer: usize, record_type: RecordType, client: IpAddr, source: u
 proptest! {
     #![proptest_config(crate::cases(48))]
 
-    /// The short way knows the same geography, zones and health as the long way.
+    /// The short way knows the same geography, zones and health as the long way; also where health
+    /// came pool by pool.
     #[test]
     fn both_ways_answer_a_place_alike(
         world in worlds(),
@@ -208,8 +211,15 @@ proptest! {
         asked in vec((any::<bool>(), vec(select(&[0u8, 1, 127, 128, 255, 77][..]), 16), 1u8..=128), 8),
     ) {
         let state = world.state_with(&subnets);
-        let plan = Plan::new(&state.pools, &world.health(&state));
-        let quick = Quick::compile(&state, &plan);
+        let health = world.health(&state);
+        let plan = Plan::new(&state.pools, &health);
+        let unknown = Health::uniform(state.probes.targets().len(), HealthState::Unknown);
+        let mut grown = Plan::new(&state.pools, &unknown);
+        let mut quick = Quick::compile(&state, &grown);
+        for pool in (0u32..).take(state.pools.len()).map(PoolId) {
+            grown = grown.updated(&state.pools, &health, &[pool]);
+            quick = quick.updated(&state, &grown, &[pool]);
+        }
         let responder = Responder { state: &state, plan: &plan, sequences: &FirstOnly };
         let resolver = IpAddr::V4(Ipv4Addr::new(198, 51, 100, 1));
         for balancer in 0..world.balancers.len() {
