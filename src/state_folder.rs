@@ -38,10 +38,7 @@ pub enum StateFileError {
 ///
 /// # Errors
 /// [`StateFileError`] if there is one that cannot be read.
-pub fn read<T: DeserializeOwned + Default>(
-    folder: &Path,
-    name: &str,
-) -> Result<T, StateFileError> {
+pub fn read<T: DeserializeOwned + Default>(folder: &Path, name: &str) -> Result<T, StateFileError> {
     let path = folder.join(name);
     let text = match read_regular(&path) {
         Ok(text) => text,

@@ -2,6 +2,7 @@
 //! some types use a key of refuses it for the others.
 
 use std::net::IpAddr;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use crate::config::duration::show_duration;
@@ -97,7 +98,7 @@ pub enum Probe {
     /// The state in a watched file.
     File {
         /// The file.
-        path: String,
+        path: PathBuf,
     },
     /// A state set through the admin API.
     Push {
@@ -359,7 +360,12 @@ fn parse_probe(
             }
             Probe::Exec { command }
         }
-        Kind::File => Probe::File { path: needed("path", "give the file that is watched")? },
+        Kind::File => {
+            let value = table.required("path", "give the file that is watched")?;
+            let path = value.string("the file that is watched")?;
+            let folder = value.source().path().parent().unwrap_or_else(|| Path::new(""));
+            Probe::File { path: folder.join(path) }
+        }
         Kind::Push => {
             let value = table.required("ttl", "give how long a pushed state holds, as \"60s\"")?;
             Probe::Push {

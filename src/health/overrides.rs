@@ -30,9 +30,7 @@ pub struct Subject {
 }
 
 /// What is said, in the order of precedence: an earlier word hides a later one.
-#[derive(
-    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
-)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Word {
     /// As `enabled = false`.

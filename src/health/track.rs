@@ -239,7 +239,11 @@ mod tests {
         assert!(clock.track.is_held_down());
         // Changes at seconds 2, 3, 4 and 5; the last three are kept. Two are left from 13 on.
         assert_eq!(clock.run("+++++++"), [Unhealthy; 7], "seconds 6 to 12");
-        assert_eq!(clock.run("+"), [Unhealthy], "the changes at 3, 4 and 5 are within 10 s no more");
+        assert_eq!(
+            clock.run("+"),
+            [Unhealthy],
+            "the changes at 3, 4 and 5 are within 10 s no more"
+        );
         assert_eq!(clock.run("+"), [Healthy]);
         assert!(!clock.track.is_held_down());
     }

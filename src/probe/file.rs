@@ -11,13 +11,14 @@
 use std::fs::{self, File};
 use std::io::{self, Read as _};
 use std::net::IpAddr;
+use std::path::Path;
 
 use crate::probe::failure::{Failure, Stage, plain};
 use crate::probe::{Deadline, LIMIT, Success};
 
 /// Reads what the file says of the address.
 pub(super) async fn probe(
-    path: &str,
+    path: &Path,
     address: IpAddr,
     deadline: Deadline,
 ) -> Result<Success, Failure> {
@@ -26,13 +27,15 @@ pub(super) async fn probe(
     let reading = tokio::task::spawn_blocking(move || read(&owned));
     let text = match deadline.within(Stage::File, reading).await? {
         Ok(Ok(text)) => text,
-        Ok(Err(error)) => return Err(Failure::File(format!("cannot read {path}: {error}"))),
+        Ok(Err(error)) => {
+            return Err(Failure::File(format!("cannot read {}: {error}", path.display())));
+        }
         Err(error) => return Err(Failure::ThisMachine(error.to_string())),
     };
     judge(&text, address).map(|()| Success { rtt: None })
 }
 
-fn read(path: &str) -> io::Result<String> {
+fn read(path: &Path) -> io::Result<String> {
     // To open a pipe would wait for its writer.
     if !fs::metadata(path)?.is_file() {
         return Err(io::Error::other("it is not a regular file"));

@@ -129,8 +129,7 @@ impl Control {
     pub fn push(&self, key: &TargetKey, up: bool, why: Option<String>) -> Result<(), PushError> {
         let mut inner = self.lock();
         let moment = self.live.load();
-        let unknown =
-            || PushError::Unknown { monitor: key.monitor.clone(), address: key.address };
+        let unknown = || PushError::Unknown { monitor: key.monitor.clone(), address: key.address };
         let probe = inner.board.find(key).ok_or_else(unknown)?;
         let monitor = monitor_of(&moment.state, probe).ok_or_else(unknown)?;
         if !matches!(monitor.probe, Probe::Push { .. }) {

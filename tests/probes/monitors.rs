@@ -14,6 +14,7 @@ pub(crate) fn monitor(probe: Probe) -> Monitor {
     let second = Duration::from_secs(1);
     Monitor {
         name: "test".to_owned(),
+        zone: None,
         probe,
         interval: 60 * second,
         timeout: 20 * second,
