@@ -361,10 +361,10 @@ fn parse_probe(
             Probe::Exec { command }
         }
         Kind::File => {
-            let value = table.required("path", "give the file that is watched")?;
-            let path = value.string("the file that is watched")?;
-            let folder = value.source().path().parent().unwrap_or_else(|| Path::new(""));
-            Probe::File { path: folder.join(path) }
+            let path = PathBuf::from(needed("path", "give the file that is watched")?);
+            // Paths are relative to their file (config.md).
+            let folder = place.and_then(|place| place.file.parent().map(Path::to_owned));
+            Probe::File { path: folder.unwrap_or_default().join(path) }
         }
         Kind::Push => {
             let value = table.required("ttl", "give how long a pushed state holds, as \"60s\"")?;

@@ -18,10 +18,8 @@ use std::process::{Command, Stdio};
 
 use serde_json::Value;
 
-use crate::harness::{PROGRAM, Server, Site, program};
+use crate::harness::{PROGRAM, Server, Site, is_missing, program};
 
-/// The variable under which nothing may be skipped for want of a tool.
-const REQUIRE_ALL: &str = "MERIDIAN_REQUIRE_ALL";
 /// The address of the documents.
 const DOCUMENTED: &str = "127.0.0.1:5300";
 /// A document in which nothing is found would pass: fewer commands than this in all are a mistake.
@@ -29,9 +27,7 @@ const FEWEST_COMMANDS: usize = 20;
 
 #[test]
 fn documents_show_what_the_program_does() {
-    if Command::new("dig").arg("-v").output().is_err() {
-        assert!(std::env::var_os(REQUIRE_ALL).is_none(), "dig is missing (bind9-dnsutils)");
-        eprintln!("skipped: the documents' commands need dig (Debian: bind9-dnsutils)");
+    if is_missing("dig", "-v", "bind9-dnsutils") {
         return;
     }
     let (mut commands, mut mismatches) = (0, Vec::new());

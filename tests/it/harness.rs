@@ -22,6 +22,8 @@ const DEADLINE: Duration = Duration::from_secs(20);
 const REPLY: Duration = Duration::from_secs(10);
 /// The variable that names another program to be tested.
 pub(crate) const PROGRAM: &str = "MERIDIAN_BINARY";
+/// The variable under which nothing may be skipped for want of a tool.
+const REQUIRE_ALL: &str = "MERIDIAN_REQUIRE_ALL";
 /// How often a state that sends no event is looked at.
 const POLL: Duration = Duration::from_millis(5);
 
@@ -117,6 +119,16 @@ pub(crate) fn program() -> PathBuf {
     std::env::var_os(PROGRAM).map_or_else(|| env!("CARGO_BIN_EXE_meridian").into(), PathBuf::from)
 }
 
+/// True if a tool is missing, so that what needs it is skipped. Where nothing may be skipped it fails.
+pub(crate) fn is_missing(tool: &str, argument: &str, package: &str) -> bool {
+    if Command::new(tool).arg(argument).stdin(Stdio::null()).output().is_ok() {
+        return false;
+    }
+    assert!(std::env::var_os(REQUIRE_ALL).is_none(), "{tool} is missing ({package})");
+    eprintln!("skipped: {tool} is needed (Debian: {package})");
+    true
+}
+
 /// A finished run of the program.
 #[derive(Debug)]
 pub(crate) struct Run {
@@ -205,6 +217,12 @@ impl Server {
             self.next_line()?;
         }
         self.seen.get(number)
+    }
+
+    /// All log lines that have come so far.
+    pub(crate) fn log_so_far(&mut self) -> &[Value] {
+        self.seen.extend(self.log.try_iter());
+        &self.seen
     }
 
     /// How many log lines were read so far.

@@ -18,6 +18,7 @@ mod dns;
 mod docs;
 mod ecs;
 mod findings;
+mod health;
 mod hostile;
 mod reload;
 mod steering;

@@ -70,8 +70,8 @@ async fn a_program_s_background_does_not_hold_the_probe() {
 #[tokio::test]
 async fn a_file_says_up_or_down() {
     let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("state");
-    let watched = monitor(Probe::File { path: path.clone() });
+    let path = folder.path().join("state").display().to_string();
+    let watched = monitor(Probe::File { path: path.clone().into() });
     for (text, expected) in [
         ("up\n", None),
         ("down in repair\n", Some("the file says down: in repair")),
@@ -86,7 +86,7 @@ async fn a_file_says_up_or_down() {
     assert!(words(probe(&watched).await).ends_with("it has more than 64 KiB"));
     fs::remove_file(&path).unwrap();
     let missing = words(probe(&watched).await);
-    assert!(missing.starts_with(&format!("cannot read {}: ", path.display())), "{missing}");
+    assert!(missing.starts_with(&format!("cannot read {path}: ")), "{missing}");
     let folder = monitor(Probe::File { path: folder.path().to_owned() });
     assert!(words(probe(&folder).await).ends_with("it is not a regular file"));
 }

@@ -21,7 +21,7 @@ use crate::world::{ClientSpec, World, client_address, clients, owner_of, worlds}
 /// The pools of a state with their numbers.
 fn pools(state: &State) -> impl Iterator<Item = (usize, PoolId, &Pool)> {
     let ids = (0u32..).map(PoolId);
-    ids.zip(&state.pools).enumerate().map(|(number, (id, pool))| (number, id, pool))
+    ids.zip(state.pools.iter()).enumerate().map(|(number, (id, pool))| (number, id, pool))
 }
 
 /// The client with a number, as the program locates it.
