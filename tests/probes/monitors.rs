@@ -13,7 +13,6 @@ pub(crate) const LOOPBACK: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
 pub(crate) fn monitor(probe: Probe) -> Monitor {
     let second = Duration::from_secs(1);
     Monitor {
-        zone: None,
         name: "test".to_owned(),
         zone: None,
         probe,
