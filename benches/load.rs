@@ -19,13 +19,16 @@ use meridian::config::report::{Report, Source};
 use meridian::config::server::Server;
 use meridian::locate::place::AvailabilityZones;
 use meridian::locate::{Locator, LocatorInput};
-use meridian::steer::availability::{Health, HealthState};
-use meridian::steer::plan::Plan;
+use meridian::serve::live::Moment;
+use meridian::steer::availability::HealthState;
+use meridian::steer::pool::{PoolId, ProbeId};
 
 /// How many load balancers the zone has.
 const BALANCERS: usize = 10_000;
 /// What a load may take.
 const MOST_TIME: Duration = Duration::from_secs(2);
+/// What a change of health may take before it is in the answers (health.md), and more than that.
+const MOST_DELAY: Duration = Duration::from_millis(50);
 /// What the process may take, in kilobytes.
 const MOST_MEMORY: u64 = 500_000;
 
@@ -56,12 +59,18 @@ fn load_zone() {
     let state = state.expect("a valid configuration");
     show_time("text to state", start, MOST_TIME);
     let start = Instant::now();
-    let health = Health::uniform(state.probes.targets().len(), HealthState::Healthy);
-    let plan = Plan::new(&state.pools, &health);
-    show_time("state to plan", start, MOST_TIME);
-    let memory = show_memory("with text, state and plan");
-    println!("  {} pools; memory is {}", state.pools.len(), verdict(memory < MOST_MEMORY));
-    drop((state, plan, files));
+    let moment = Moment::healthy(state);
+    show_time("state to moment", start, MOST_TIME);
+    let memory = show_memory("with text, state and moment");
+    let pools = moment.state.pools.len();
+    println!("  {pools} pools; memory is {}", verdict(memory < MOST_MEMORY));
+    let mut health = moment.health.clone();
+    health.set_probe(ProbeId(0), HealthState::Unhealthy);
+    let start = Instant::now();
+    let next = moment.with_health(health, &[PoolId(0)]);
+    show_time("a change of one origin's health to the next moment", start, MOST_DELAY);
+    show_memory("with both");
+    drop((moment, next, files));
 }
 
 fn load_database() {

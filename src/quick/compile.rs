@@ -4,13 +4,14 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use crate::locate::place::{Country, RegionId, Subdivision};
-use crate::quick::pools::Target;
+use crate::quick::pools::{Pools, Target};
 use crate::quick::query::{KEY, key_and_hash};
 use crate::quick::{Entry, INLINE_TARGETS, Quick, Slot, tag_of};
 use crate::rr::RecordType;
 use crate::state::State;
 use crate::steer::load_balancer::{Answers, LoadBalancer, LoadBalancerId, Rules};
 use crate::steer::plan::Plan;
+use crate::steer::pool::PoolId;
 use crate::steer::{Outcome, Steering, candidates, outcome};
 
 /// The most memory that profiles may take, in octets; load balancers beyond take the long way.
@@ -52,30 +53,29 @@ impl Quick {
             entries: entries.into(),
             balancers: balancers.into(),
             profiles: profiles.rules.into(),
-            ..Self::default()
+            targets: Vec::new(),
+            pools: Pools::new(&state.pools, plan),
         };
         quick.aim(state, plan);
         quick
     }
 
-    /// The tables after a change of health: names and clients are as they were.
-    pub fn updated(&self, state: &State, plan: &Plan) -> Self {
+    /// The tables after the plan of some pools changed: names and clients are as they were.
+    pub fn updated(&self, state: &State, plan: &Plan, changed: &[PoolId]) -> Self {
         let mut quick = Self {
             slots: Arc::clone(&self.slots),
             entries: self.entries.clone(),
             balancers: Arc::clone(&self.balancers),
             profiles: Arc::clone(&self.profiles),
-            ..Self::default()
+            targets: Vec::with_capacity(self.targets.len()),
+            pools: self.pools.updated(&state.pools, plan, changed),
         };
         quick.aim(state, plan);
         quick
     }
 
-    /// Fills in what follows from the plan: the pools, and what each rule leads to.
+    /// Fills in what each rule leads to.
     fn aim(&mut self, state: &State, plan: &Plan) {
-        for (pool, plan) in state.pools.iter().zip(plan.pools()) {
-            self.pools.add(pool, plan);
-        }
         let steering = state.steering(plan);
         for (entry, &id) in self.entries.iter_mut().zip(self.balancers.iter()) {
             let Some(balancer) = state.balancer(id) else { continue };

@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use crate::locate::Locator;
 use crate::steer::choose::Chooser;
-use crate::steer::plan::{FamilyPlan, PoolPlan, ZonePlan};
-use crate::steer::pool::{Family, Pool};
+use crate::steer::plan::{FamilyPlan, Plan, PoolPlan, ZonePlan};
+use crate::steer::pool::{Family, Pool, PoolId};
 
 /// No region, and no zone: no configuration has as many.
 const NONE: u16 = u16::MAX;
@@ -15,14 +15,20 @@ const NONE: u16 = u16::MAX;
 /// How many octets of schedules and addresses a pool's head holds itself.
 const INLINE: usize = 84;
 
+/// How many octets may be left unused, however few there are in all.
+const SPARE: usize = 64 << 10;
+
 /// All pools.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Pools {
     heads: Vec<Head>,
     /// The sets for clients of particular zones.
     zones: Vec<ZoneSets>,
     /// Schedules and addresses that heads have no room for.
     octets: Vec<u8>,
+    /// How long `zones` and `octets` were when every pool was laid out anew. What replaces a pool's is
+    /// put at their end; the old stays where it was.
+    fresh: (usize, usize),
 }
 
 /// What a rule leads to: a pool, and the first of the sequence slots that the load balancer has for
@@ -86,8 +92,38 @@ impl Target {
 }
 
 impl Pools {
-    /// Adds a pool; they are numbered in the order they are added.
-    pub(super) fn add(&mut self, pool: &Pool, plan: &PoolPlan) {
+    /// Lays out pools, which are numbered in their order.
+    pub(super) fn new(pools: &[Pool], plan: &Plan) -> Self {
+        let mut laid_out = Self::default();
+        for (pool, plan) in pools.iter().zip(plan.pools()) {
+            let head = laid_out.head(pool, plan);
+            laid_out.heads.push(head);
+        }
+        laid_out.fresh = (laid_out.zones.len(), laid_out.octets.len());
+        laid_out
+    }
+
+    /// The same after the plan of some pools changed.
+    pub(super) fn updated(&self, pools: &[Pool], plan: &Plan, changed: &[PoolId]) -> Self {
+        let (zones, octets) = self.fresh;
+        let has_grown = self.zones.len() > zones * 2 || self.octets.len() > octets * 2 + SPARE;
+        if has_grown || changed.len() > pools.len() / 2 {
+            return Self::new(pools, plan);
+        }
+        let mut laid_out = self.clone();
+        for &id in changed {
+            let index = id.0 as usize;
+            let (Some(pool), Some(plan)) = (pools.get(index), plan.pool(id)) else { continue };
+            let head = laid_out.head(pool, plan);
+            if let Some(place) = laid_out.heads.get_mut(index) {
+                *place = head;
+            }
+        }
+        laid_out
+    }
+
+    /// Lays out a pool, and gives its head.
+    fn head(&mut self, pool: &Pool, plan: &PoolPlan) -> Head {
         let first_zone = u32::try_from(self.zones.len()).unwrap_or(u32::MAX);
         let mut inline = Vec::with_capacity(INLINE);
         let regional = self.add_sets(&plan.regional, &mut inline);
@@ -105,7 +141,7 @@ impl Pools {
         let zone_count = u16::try_from(count).unwrap_or(0);
         let mut octets = [0; INLINE];
         octets.iter_mut().zip(inline).for_each(|(to, from)| *to = from);
-        self.heads.push(Head { regional, region, zone_count, first_zone, octets });
+        Head { regional, region, zone_count, first_zone, octets }
     }
 
     fn add_sets(&mut self, plan: &ZonePlan, inline: &mut Vec<u8>) -> [SetHead; 2] {

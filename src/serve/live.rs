@@ -51,25 +51,21 @@ impl Moment {
     /// The same state after the health of some pools changed.
     pub fn with_health(&self, health: Health, changed: &[PoolId]) -> Self {
         let plan = self.plan.updated(&self.pools, &health, changed);
-        self.following(Arc::clone(&self.pools), health, plan)
+        let quick = self.quick.updated(&self.state, &plan, changed);
+        self.following(Arc::clone(&self.pools), health, plan, quick)
     }
 
     /// The same state after overrides changed.
     pub fn with_overrides(&self, pools: Arc<[Pool]>, health: Health) -> Self {
         let plan = Plan::new(&pools, &health);
-        self.following(pools, health, plan)
+        let all: Vec<_> = (0u32..).take(pools.len()).map(PoolId).collect();
+        let quick = self.quick.updated(&self.state, &plan, &all);
+        self.following(pools, health, plan, quick)
     }
 
-    fn following(&self, pools: Arc<[Pool]>, health: Health, plan: Plan) -> Self {
-        Self {
-            generation: self.generation,
-            state: Arc::clone(&self.state),
-            quick: self.quick.updated(&self.state, &plan),
-            pools,
-            health,
-            plan,
-            sequences: Arc::clone(&self.sequences),
-        }
+    fn following(&self, pools: Arc<[Pool]>, health: Health, plan: Plan, quick: Quick) -> Self {
+        let (state, sequences) = (Arc::clone(&self.state), Arc::clone(&self.sequences));
+        Self { generation: self.generation, state, pools, health, plan, quick, sequences }
     }
 
     /// What answers are made from.

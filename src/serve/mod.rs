@@ -227,6 +227,9 @@ async fn run(
 ) -> Result<(), ServeError> {
     let mut signals = Signals::new()?;
     let live = control.live();
+    for Bound { address, .. } in &sockets {
+        info!(%address, "listening");
+    }
     tokio::select! {
         () = first_results(control, server.startup_wait) => {}
         () = signals.end() => {
@@ -244,7 +247,6 @@ async fn run(
     for Bound { address, udp, tcp } in sockets {
         workers.start(address, udp, &server.udp, live)?;
         dns.register_listener(tokio::net::TcpListener::from_std(tcp)?, TCP_IDLE, TCP_REPLIES);
-        info!(%address, "listening");
     }
     for key in without_effect(server) {
         warn!(key, "the setting has no effect in this version");

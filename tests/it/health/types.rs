@@ -62,7 +62,7 @@ fn udp_is_a_reply() {
     let monitor = net.monitor("web", "udp", &monitor);
     let mut server = Server::start(&probing(&net, &monitor, &[1, 2, 3, 4]));
     assert_eq!(answered(&server), net.set(&[1]));
-    for (number, reason) in [(3, "timed out"), (4, "refused")] {
+    for (number, reason) in [(3, "timed out"), (4, "the port is closed")] {
         let change = wait_for_change(&mut server, net.ip(number), "unhealthy");
         assert!(change.reason.contains(reason), "{change:?}");
     }
