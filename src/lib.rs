@@ -27,7 +27,7 @@
 //! All of them read one [`state::State`], which [`config`] builds from the files and a reload
 //! replaces whole. [`explain`] shows the steps of a decision, [`changes`] what a reload changed, and
 //! [`serial`] keeps SOA serials. [`name`] and [`rr`] are the words that everything is written in.
-//! [`cli`] is the command line.
+//! [`cli`] is the command line. [`probe`] tries one address once, in the way of its monitor.
 //!
 //! What decides is pure: no I/O, no clock, no lock, no randomness, no log. Time, sequence numbers and
 //! state are arguments. Only the modules marked below, and [`config::files`], touch the world; a lint

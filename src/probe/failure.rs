@@ -51,7 +51,7 @@ pub enum Failure {
     #[error("more than 64 KiB of headers, or more than 100 of them")]
     Headers,
     /// The exchange breaks the protocol.
-    #[error("the reply is not HTTP: {0}")]
+    #[error("the reply is not valid HTTP: {0}")]
     NotHttp(String),
     /// Too many redirects.
     #[error("redirected more than 5 times")]
