@@ -10,7 +10,7 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use tokio::sync::mpsc::UnboundedReceiver;
-use tokio::task::{AbortHandle, JoinError, JoinSet, LocalSet};
+use tokio::task::{AbortHandle, JoinError, JoinSet};
 use tracing::error;
 
 use crate::config::monitors::Monitor;
@@ -55,8 +55,11 @@ pub fn start_prober(
 ) -> io::Result<JoinHandle<()>> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     thread::Builder::new().name("prober".to_owned()).spawn(move || {
-        let probing = LocalSet::new();
-        probing.block_on(&runtime, Probing::new(results).run(targets));
+        // As a task, since what wakes the runtime's own future costs a system call each time.
+        let probing = runtime.spawn(Probing::new(results).run(targets));
+        if let Err(fault) = runtime.block_on(probing) {
+            error!(%fault, "the prober ended; health stays as it is");
+        }
     })
 }
 
@@ -221,7 +224,7 @@ impl Probing {
             let (prober, monitor) = (Arc::clone(prober), Arc::clone(&slot.monitor));
             let began = Instant::now();
             // The future of an HTTP probe is large, and most addresses wait most of the time.
-            let probe = self.running.spawn_local(Box::pin(async move {
+            let probe = self.running.spawn(Box::pin(async move {
                 let result = prober.probe(&monitor, key.address).await;
                 let at = Instant::now();
                 let (rtt, failure) = match result {
