@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # What probing costs: a server monitors 10,000 loopback addresses (127.x.y.z) at a 10 s interval, by
-# tcp, http and https in turn, and the CPU time of its threads named "prober" is measured. One nginx
+# tcp, http and https in turn, and the CPU time of its threads named "prober" and "health" is measured. One nginx
 # accepts for all of the addresses. The server has core 0, nginx core 1.
 #
 #   benches/probes.sh                       all three, 30 s each
@@ -145,13 +145,13 @@ configure() {
     } >"$work/site/zones/probes.test.toml"
 }
 
-# The CPU time of the server's threads in ticks: those named "prober", and all.
+# The CPU time of the server's threads in ticks: those named "prober" and "health", and all.
 ticks() {
     cat /proc/"$server"/task/*/stat | awk '{
         name = $0; sub(/^[^(]*\(/, "", name); sub(/\)[^)]*$/, "", name)
         rest = $0; sub(/^.*\) /, "", rest); split(rest, field, " ")
         all += field[12] + field[13]
-        if (name ~ /prober/) { prober += field[12] + field[13]; threads++ }
+        if (name ~ /^(prober|health)$/) { prober += field[12] + field[13]; threads++ }
     } END { print prober + 0, all + 0, threads + 0 }'
 }
 

@@ -23,6 +23,9 @@ use crate::serve::control::Control;
 /// How often what only the passing of time asks for is done.
 const TICK: Duration = Duration::from_millis(200);
 
+/// How many probes are begun before others have their turn.
+const AT_ONCE: usize = 8;
+
 /// What is to be probed, and with what.
 #[derive(Clone, Debug, Default)]
 pub struct Targets {
@@ -156,7 +159,10 @@ impl Probing {
                     None => return,
                 },
                 Some(ended) = self.running.join_next() => self.finish(ended),
-                () = due => self.begin_due(),
+                () = due => {
+                    self.begin_due();
+                    tokio::task::yield_now().await;
+                }
             }
         }
     }
@@ -168,18 +174,14 @@ impl Probing {
         self.prober = prober;
         let now = Instant::now();
         let mut old = std::mem::take(&mut self.slots);
-        let probed = || list.iter().filter(|target| is_probed(&target.monitor)).enumerate();
-        let is_new = |target: &Target| {
-            old.get(&target.key).is_none_or(|slot| slot.monitor != target.monitor)
-        };
-        let count = probed().filter(|(_, target)| is_new(target)).count();
+        let probed = list.iter().filter(|target| is_probed(&target.monitor)).enumerate();
         let mut new = 0;
-        for (number, Target { key, monitor }) in probed() {
+        for (number, Target { key, monitor }) in probed {
             let known = old.remove(key);
             let slot = match known {
                 Some(slot) if slot.monitor == *monitor => slot,
                 known => {
-                    let at = now + first(new, count);
+                    let at = now + first(new, monitor.interval);
                     new += 1;
                     let activity = match known.map(|slot| slot.activity) {
                         Some(Activity::Runs { probe, .. }) => Activity::Runs { probe, again: true },
@@ -210,13 +212,14 @@ impl Probing {
         Activity::Waits(due)
     }
 
-    /// Begins every probe that is due.
+    /// Begins probes that are due: a few, and then those that run have their turn. So a prober that is
+    /// behind goes on with what it has begun, which would otherwise time out for want of attention.
     fn begin_due(&mut self) {
         let now = Instant::now();
-        while let Some(entry) = self.queue.first_entry() {
-            if entry.key().0 > now {
+        for _ in 0..AT_ONCE {
+            let Some(entry) = self.queue.first_entry().filter(|entry| entry.key().0 <= now) else {
                 return;
-            }
+            };
             let key = entry.remove();
             let (Some(slot), Some(prober)) = (self.slots.get_mut(&key), &self.prober) else {
                 continue;
