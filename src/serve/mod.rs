@@ -70,14 +70,19 @@ pub fn serve(
     mut state: State,
     early_hangup: Arc<AtomicBool>,
 ) -> Result<(), ServeError> {
-    let sockets = bind_all(&server)?;
-    let mut serials = remembered_serials(&server);
-    keep_serials(&server, &mut state, &mut serials);
     let mut builder = tokio::runtime::Builder::new_multi_thread();
     if server.workers > 0 {
         builder.worker_threads(server.workers);
     }
     let runtime = builder.enable_all().build()?;
+    // Whoever sees that the addresses are listened on may send a signal.
+    let signals = {
+        let _within = runtime.enter();
+        Signals::new()?
+    };
+    let sockets = bind_all(&server)?;
+    let mut serials = remembered_serials(&server);
+    keep_serials(&server, &mut state, &mut serials);
     let prober = Arc::new(prober_of(&server, &state)?);
     let (to_prober, targets) = tokio::sync::mpsc::unbounded_channel();
     let (to_recorder, results) = std::sync::mpsc::channel();
@@ -85,7 +90,7 @@ pub fn serve(
     start_prober(targets, to_recorder)?;
     start_recorder(results, Arc::clone(&control))?;
     let reloader = Reloader::new(paths, server.clone(), Arc::clone(&control), serials);
-    runtime.block_on(run(&server, &control, reloader, sockets, &early_hangup))?;
+    runtime.block_on(run(&server, &control, reloader, sockets, signals, &early_hangup))?;
     control.stop_probing();
     // What a client keeps open does not hold up the end.
     runtime.shutdown_timeout(Duration::from_millis(100));
@@ -223,9 +228,9 @@ async fn run(
     control: &Arc<Control>,
     reloader: Reloader,
     sockets: Vec<Bound>,
+    mut signals: Signals,
     early_hangup: &AtomicBool,
 ) -> Result<(), ServeError> {
-    let mut signals = Signals::new()?;
     let live = control.live();
     for Bound { address, .. } in &sockets {
         info!(%address, "listening");

@@ -11,18 +11,20 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::task::{AbortHandle, JoinError, JoinSet};
-use tracing::error;
+use tracing::{error, warn};
 
 use crate::config::monitors::Monitor;
 use crate::health::TargetKey;
 use crate::health::schedule::{first, next, phase};
 use crate::health::track::Outcome;
-use crate::probe::{Prober, is_probed};
+use crate::probe::{Failure, Prober, Success, is_probed};
 use crate::serve::control::Control;
 
 /// How often what only the passing of time asks for is done.
 const TICK: Duration = Duration::from_millis(200);
 
+/// How long nothing more is logged of probes that cannot be made.
+const QUIET: Duration = Duration::from_secs(10);
 /// How many probes are begun before others have their turn.
 const AT_ONCE: usize = 8;
 
@@ -102,6 +104,26 @@ struct Probing {
     /// Tells what is due at the same time apart.
     queued: u64,
     running: JoinSet<Finished>,
+    troubles: Troubles,
+}
+
+/// Probes that could not be made: there may be thousands a second, so not each is logged.
+#[derive(Debug, Default)]
+struct Troubles {
+    logged: Option<Instant>,
+    since: u64,
+}
+
+impl Troubles {
+    fn add(&mut self, now: Instant, key: &TargetKey, failure: &Failure) {
+        self.since += 1;
+        if self.logged.is_none_or(|logged| now.duration_since(logged) >= QUIET) {
+            let TargetKey { monitor, address, .. } = key;
+            let probes = std::mem::take(&mut self.since);
+            self.logged = Some(now);
+            warn!(probes, monitor, %address, reason = %failure, "probes could not be made");
+        }
+    }
 }
 
 /// When something is due, and its number in the queue.
@@ -129,7 +151,8 @@ enum Activity {
 struct Finished {
     key: Arc<TargetKey>,
     began: Instant,
-    outcome: Outcome,
+    ended: Instant,
+    result: Result<Success, Failure>,
 }
 
 impl Probing {
@@ -141,6 +164,7 @@ impl Probing {
             queue: BTreeMap::new(),
             queued: 0,
             running: JoinSet::new(),
+            troubles: Troubles::default(),
         }
     }
 
@@ -229,12 +253,7 @@ impl Probing {
             // The future of an HTTP probe is large, and most addresses wait most of the time.
             let probe = self.running.spawn(Box::pin(async move {
                 let result = prober.probe(&monitor, key.address).await;
-                let at = Instant::now();
-                let (rtt, failure) = match result {
-                    Ok(success) => (success.rtt, None),
-                    Err(failure) => (None, Some(failure.to_string())),
-                };
-                Finished { key, began, outcome: Outcome { at, rtt, failure } }
+                Finished { key, began, ended: Instant::now(), result }
             }));
             slot.activity = Activity::Runs { probe, again: false };
         }
@@ -242,15 +261,28 @@ impl Probing {
 
     /// Passes a result on, and puts the address back into the queue.
     fn finish(&mut self, ended: Result<Finished, JoinError>) {
-        let Finished { key, began, outcome } = match ended {
+        let Finished { key, began, ended, result } = match ended {
             Ok(finished) => finished,
             Err(error) if error.is_cancelled() => return,
             Err(error) => return self.recover(&error),
         };
         let Some(slot) = self.slots.get(&key) else { return };
         let Activity::Runs { again, .. } = slot.activity else { return };
-        // Without a receiver the process is about to end.
-        let _ended = self.results.send((Arc::clone(&key), outcome));
+        let outcome = match result {
+            Ok(Success { rtt }) => Some(Outcome { at: ended, rtt, failure: None }),
+            // An origin is not down because this machine cannot probe it.
+            Err(failure) if failure.is_of_this_machine() => {
+                self.troubles.add(ended, &key, &failure);
+                None
+            }
+            Err(failure) => {
+                Some(Outcome { at: ended, rtt: None, failure: Some(failure.to_string()) })
+            }
+        };
+        if let Some(outcome) = outcome {
+            // Without a receiver the process is about to end.
+            let _ended = self.results.send((Arc::clone(&key), outcome));
+        }
         let at = if again {
             Instant::now()
         } else {
