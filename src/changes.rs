@@ -120,7 +120,7 @@ fn names(state: &State) -> Described {
 }
 
 fn describe_balancer(state: &State, balancer: &LoadBalancer) -> String {
-    let LoadBalancer { policy, client, ttl, answers, fallback_pool, rules, .. } = balancer;
+    let LoadBalancer { policy, client, ttl, answers, fallback_pool, rules, random, .. } = balancer;
     let list = |index: u16| {
         rules.lists.get(usize::from(index)).map(|rule| {
             let pools = rule.candidates.iter().map(|&pool| state.pool_name(pool));
@@ -130,7 +130,9 @@ fn describe_balancer(state: &State, balancer: &LoadBalancer) -> String {
     let lists: Vec<_> =
         (0..u16::try_from(rules.lists.len()).unwrap_or(u16::MAX)).map(list).collect();
     let fallback = state.pool_name(*fallback_pool);
-    format!("{policy:?} {client:?} {ttl:?} {answers:?} {fallback} {lists:?}")
+    let weights: Option<Vec<_>> =
+        random.as_ref().map(|random| random.weights.iter().map(|&(_, weight)| weight).collect());
+    format!("{policy:?} {client:?} {ttl:?} {answers:?} {fallback} {lists:?} {weights:?}")
 }
 
 /// A pool's name, with the zone that it belongs to.

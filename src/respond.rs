@@ -198,7 +198,8 @@ impl<'s, S: Sequences> Walk<'_, 's, S> {
         let place = &client.place;
         self.answer.steered_by = Some(balancer);
         let steering = state.steering(plan);
-        let Decision { outcome, .. } = decide(&steering, balancer, place);
+        let family = if self.record_type == RecordType::AAAA { Family::V6 } else { Family::V4 };
+        let Decision { outcome, .. } = decide(&steering, balancer, place, family, sequences);
         let pool = match outcome {
             Outcome::Available(pool) | Outcome::Fallback(pool) => pool,
             Outcome::Nothing(reason) => {

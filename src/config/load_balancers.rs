@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::hash::Hash;
 use std::time::Duration;
 
+use crate::config::decimal::Decimal;
 use crate::config::duration::parse_duration;
 use crate::config::reader::{Place, Table, Value};
 use crate::config::report::remedy_for_name;
@@ -18,6 +19,7 @@ use crate::steer::load_balancer::{
 };
 use crate::steer::plan::slot_count;
 use crate::steer::pool::{Family, Pool, PoolId, ZonalAffinity};
+use crate::steer::random::{self, RandomPools};
 use crate::steer::rtt::{self, RttTable};
 use crate::zone::rdata::ends_in_zone;
 
@@ -93,8 +95,10 @@ pub fn parse_balancer(
         Some(value) => pool(&value, scope),
         None => pools.last().copied(),
     };
-    let policies = [("failover", Policy::Failover), ("geo", Policy::Geo), ("rtt", Policy::Rtt)];
-    let policy = steering(&table, &policies);
+    let policy = match table.optional("steering") {
+        Some(value) => steering(&value),
+        None => Some(Policy::default()),
+    };
     let clients = [("ecs", ClientSource::Ecs), ("resolver", ClientSource::Resolver)];
     let client =
         table.optional("client").and_then(|value| value.choice(&clients)).unwrap_or_default();
@@ -111,7 +115,9 @@ pub fn parse_balancer(
     belongs_to(&table, policy, Policy::Geo, &["pop_pools", "country_pools", "region_pools"]);
     let tolerance = table.optional("rtt_tolerance").and_then(|value| rtt_tolerance(&value));
     belongs_to(&table, policy, Policy::Rtt, &["rtt_tolerance"]);
-    table.not_offered(&["flatten", "pool_weights", "session_affinity"]);
+    let weights = table.optional("pool_weights").map(|value| pool_weights(&value, scope, &pools));
+    belongs_to(&table, policy, Policy::Random, &["pool_weights"]);
+    table.not_offered(&["flatten", "session_affinity"]);
     table.finish();
 
     let rtt_tolerance = tolerance.unwrap_or_default();
@@ -125,6 +131,10 @@ pub fn parse_balancer(
         answers: answers.unwrap_or(Answers::Count(1)),
         fallback_pool: fallback?,
         rules,
+        random: (policy == Policy::Random).then(|| RandomPools {
+            weights: weights.unwrap_or_else(|| all_alike(&pools)),
+            first_slot: 0,
+        }),
         slots: Vec::new(),
         depends_on_client: false,
     };
@@ -140,6 +150,10 @@ pub fn number_slots(balancer: &mut LoadBalancer, pools: &[Pool], first: u32) -> 
     for id in reachable_pools(balancer) {
         balancer.slots.push((id, next));
         next = next.saturating_add(pools.get(id.0 as usize).map_or(0, slot_count));
+    }
+    if let Some(random) = &mut balancer.random {
+        random.first_slot = next;
+        next = next.saturating_add(random::SLOTS);
     }
     next
 }
@@ -157,28 +171,21 @@ fn rule(name: impl Into<String>, candidates: Vec<PoolId>) -> Rule {
     Rule { name: name.into(), candidates }
 }
 
-/// The policy; those of the specification that are not offered are told apart from typos.
-fn steering(table: &Table<'_, '_>, policies: &[(&'static str, Policy)]) -> Option<Policy> {
-    let Some(value) = table.optional("steering") else { return Some(Policy::Failover) };
-    if value.is_string()
-        && let Some(word @ ("proximity" | "random")) = value.string("a policy")
-    {
+/// The policy; one of the specification that is not offered is told apart from typos.
+fn steering(value: &Value<'_, '_>) -> Option<Policy> {
+    if value.is_string() && value.string("a policy") == Some("proximity") {
         value.error(
-            format!("{word:?} steering is not offered by this version"),
-            "use \"failover\", \"geo\" or \"rtt\"",
+            "\"proximity\" steering is not offered by this version",
+            "use \"failover\", \"geo\", \"rtt\" or \"random\"",
         );
         return None;
     }
-    value.choice(policies)
+    value.choice(&Policy::ALL)
 }
 
 /// Refuses keys that only one policy uses.
 fn belongs_to(table: &Table<'_, '_>, policy: Option<Policy>, owner: Policy, keys: &[&'static str]) {
-    let word = match owner {
-        Policy::Failover => "failover",
-        Policy::Geo => "geo",
-        Policy::Rtt => "rtt",
-    };
+    let word = owner.word();
     for key in keys {
         if let Some(value) = table.optional(key)
             && policy.is_some_and(|policy| policy != owner)
@@ -189,6 +196,40 @@ fn belongs_to(table: &Table<'_, '_>, policy: Option<Policy>, owner: Policy, keys
             );
         }
     }
+}
+
+/// The weight of each pool where none is given: 1.
+fn all_alike(pools: &[PoolId]) -> Vec<(PoolId, u32)> {
+    pools.iter().map(|&pool| (pool, Decimal::ONE.micros())).collect()
+}
+
+/// `{ weu = 0.7, use = 0.3 }`: the weights of the pools; what is left out has 1.
+fn pool_weights(
+    value: &Value<'_, '_>,
+    scope: &BalancerScope<'_>,
+    pools: &[PoolId],
+) -> Vec<(PoolId, u32)> {
+    let mut weights = all_alike(pools);
+    let table = value.table("the weights of pools, as { weu = 0.7, use = 0.3 }");
+    for (name, entry) in table.map(|table| table.entries()).unwrap_or_default() {
+        let weight = entry.decimal("a weight");
+        let id = scope.pool_names.get(&name);
+        match weights.iter_mut().find(|(pool, _)| Some(pool) == id) {
+            Some((_, to)) => *to = weight.map_or(*to, Decimal::micros),
+            // Without pools beside an error they could not be read, and that has been said.
+            None if pools.is_empty() => {}
+            None => {
+                let of = |&pool: &PoolId| scope.pools.get(pool.0 as usize).map(|p| p.name.clone());
+                let names: Vec<String> = pools.iter().filter_map(of).collect();
+                let help = remedy_for_name(&name, &names, "pools here", "add it to `pools`");
+                entry.key_error(format!("{name:?} is not one of `pools`"), help);
+            }
+        }
+    }
+    if !weights.is_empty() && weights.iter().all(|&(_, weight)| weight == 0) {
+        value.error("all weights are 0: no pool would be chosen", "give one a weight above 0");
+    }
+    weights
 }
 
 fn warn_of_ttl(ttl: Ttl, value: &Value<'_, '_>, negative_ttl: Ttl) {

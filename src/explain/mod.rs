@@ -114,6 +114,9 @@ pub struct SteeringPart {
     /// With `rtt`: the milliseconds that the order follows from, by pool.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rtt: Option<BTreeMap<String, f64>>,
+    /// With `random`: the share of the answers of each pool that can be chosen, 0 to 1.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub shares: Option<BTreeMap<String, f64>>,
 }
 
 /// A candidate.

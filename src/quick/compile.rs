@@ -125,7 +125,9 @@ impl<'s> Profiles<'s> {
 fn is_quick(state: &State, id: LoadBalancerId, balancer: &LoadBalancer) -> bool {
     let key = balancer.name.to_key();
     let node = state.zones.find(&key, RecordType::A).and_then(|zone| zone.node_at(&key));
-    balancer.answers == Answers::Count(1)
+    // Random steering draws a number before the pool's: the long way does.
+    balancer.random.is_none()
+        && balancer.answers == Answers::Count(1)
         && key.len() <= KEY
         && balancer.rules.lists.len() <= MAX_RULES
         && node.is_some_and(|node| node.steered == Some(id))

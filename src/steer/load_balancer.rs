@@ -7,6 +7,7 @@ use crate::locate::place::{Country, RegionId, Subdivision};
 use crate::name::Name;
 use crate::rr::Ttl;
 use crate::steer::pool::PoolId;
+use crate::steer::random::RandomPools;
 
 /// The most origins that one answer may be asked to carry by number (`answers`).
 pub const MAX_ANSWERS: u8 = 64;
@@ -32,6 +33,8 @@ pub struct LoadBalancer {
     pub fallback_pool: PoolId,
     /// The candidate lists and who matches them.
     pub rules: Rules,
+    /// With random steering: the pools and their weights, which go before `rules`.
+    pub random: Option<RandomPools>,
     /// Every pool that can be answered, each once, with the first of its sequence slots.
     pub slots: Vec<(PoolId, u32)>,
     /// False where the answer cannot depend on the client: the ECS scope is then 0.
@@ -48,6 +51,24 @@ pub enum Policy {
     Geo,
     /// By round-trip time.
     Rtt,
+    /// By weight, whoever the client is.
+    Random,
+}
+
+impl Policy {
+    /// All of them, by the words of the configuration.
+    pub const ALL: [(&'static str, Self); 4] = [
+        ("failover", Self::Failover),
+        ("geo", Self::Geo),
+        ("rtt", Self::Rtt),
+        ("random", Self::Random),
+    ];
+
+    /// The word of the configuration.
+    pub fn word(self) -> &'static str {
+        let named = Self::ALL.iter().find(|(_, policy)| *policy == self);
+        named.map_or("", |&(word, _)| word)
+    }
 }
 
 /// Who the client is (steering.md).

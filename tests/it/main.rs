@@ -21,6 +21,7 @@ mod ecs;
 mod findings;
 mod health;
 mod hostile;
+mod policies;
 mod reload;
 mod steering;
 mod zonal;

@@ -206,7 +206,7 @@ pub(crate) fn members(pool: &PoolSpec, client: ClientSpec, family: usize) -> Vec
 /// The candidate pools of a client, in order.
 pub(crate) fn candidates(world: &World, balancer: &BalancerSpec, client: ClientSpec) -> Vec<usize> {
     match &balancer.policy {
-        PolicySpec::Failover => balancer.pools.clone(),
+        PolicySpec::Failover | PolicySpec::Random(_) => balancer.pools.clone(),
         PolicySpec::Geo { pops: None, areas: None, regions: None } => {
             implied(world, balancer, client)
         }

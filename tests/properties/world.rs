@@ -93,6 +93,9 @@ pub(crate) enum PolicySpec {
     },
     /// With the tolerance in milliseconds and per cent.
     Rtt(u64, u64),
+    /// With the pools' weights in millionths; not among the policies of [`worlds`], because its pool
+    /// is not the client's alone.
+    Random(Vec<u64>),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -486,6 +489,13 @@ impl BalancerSpec {
                     "steering = \"rtt\"\nrtt_tolerance = [\"{absolute}ms\", \"{percent}%\"]"
                 )
                 .unwrap();
+            }
+            PolicySpec::Random(weights) => {
+                let weight =
+                    |(pool, weight): (&usize, &u64)| format!("p{pool} = {}", decimal(*weight));
+                let weights: Vec<_> = self.pools.iter().zip(weights).map(weight).collect();
+                let weights = weights.join(", ");
+                writeln!(text, "steering = \"random\"\npool_weights = {{ {weights} }}").unwrap();
             }
         }
     }
