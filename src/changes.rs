@@ -7,7 +7,7 @@ use std::fmt;
 use crate::config::monitors::Monitor;
 use crate::locate::place::RegionId;
 use crate::state::State;
-use crate::steer::load_balancer::LoadBalancer;
+use crate::steer::load_balancer::{LoadBalancer, Policy};
 use crate::steer::pool::{Origin, Pool};
 use crate::zone::node::Zone;
 
@@ -127,8 +127,9 @@ fn describe_balancer(state: &State, balancer: &LoadBalancer) -> String {
             format!("{}={}", rule.name, pools.collect::<Vec<_>>().join(","))
         })
     };
-    let lists: Vec<_> =
-        (0..u16::try_from(rules.lists.len()).unwrap_or(u16::MAX)).map(list).collect();
+    // The lists of proximity follow from where pools and clients are, which is told with those.
+    let count = if *policy == Policy::Proximity { 1 } else { rules.lists.len() };
+    let lists: Vec<_> = (0..u16::try_from(count).unwrap_or(u16::MAX)).map(list).collect();
     let fallback = state.pool_name(*fallback_pool);
     let weights: Option<Vec<_>> =
         random.as_ref().map(|random| random.weights.iter().map(|&(_, weight)| weight).collect());
@@ -149,11 +150,11 @@ fn pool_names(state: &State) -> impl Iterator<Item = (String, &Pool)> {
 fn pools(state: &State) -> Described {
     let region = |region: Option<RegionId>| region.map(|id| state.locator.regions().name(id));
     let describe = |pool: &Pool| {
-        let Pool { enabled, minimum_origins, zonal_affinity, failover_policy, .. } = pool;
+        let Pool { enabled, location, minimum_origins, zonal_affinity, failover_policy, .. } = pool;
         let monitor = monitor_of(state, pool);
         let region = region(pool.region);
         format!(
-            "{enabled} {region:?} {monitor:?} {minimum_origins} {zonal_affinity:?} {failover_policy:?}"
+            "{enabled} {region:?} {location:?} {monitor:?} {minimum_origins} {zonal_affinity:?} {failover_policy:?}"
         )
     };
     pool_names(state).map(|(name, pool)| (name, describe(pool))).collect()

@@ -7,11 +7,12 @@ use std::time::Duration;
 
 use crate::config::decimal::Decimal;
 use crate::config::duration::parse_duration;
+use crate::config::proximity::{Orders, TooManyOrders};
 use crate::config::reader::{Place, Table, Value};
 use crate::config::report::remedy_for_name;
-use crate::locate::Regions;
 use crate::locate::codes::Area;
 use crate::locate::place::{Country, RegionId, Subdivision};
+use crate::locate::{Locator, Regions};
 use crate::name::Name;
 use crate::rr::Ttl;
 use crate::steer::load_balancer::{
@@ -36,6 +37,10 @@ pub struct BalancerScope<'s> {
     pub pools: &'s [Pool],
     /// The region tree.
     pub regions: &'s Regions,
+    /// Where clients can be.
+    pub locator: &'s Locator,
+    /// The orders by distance, as far as they are known.
+    pub orders: &'s Orders,
     /// The round-trip times.
     pub rtt: &'s RttTable,
     /// The pop of this node.
@@ -95,8 +100,9 @@ pub fn parse_balancer(
         Some(value) => pool(&value, scope),
         None => pools.last().copied(),
     };
-    let policy = match table.optional("steering") {
-        Some(value) => steering(&value),
+    let steering = table.optional("steering");
+    let policy = match &steering {
+        Some(value) => value.choice(&Policy::ALL),
         None => Some(Policy::default()),
     };
     let clients = [("ecs", ClientSource::Ecs), ("resolver", ClientSource::Resolver)];
@@ -108,8 +114,9 @@ pub fn parse_balancer(
     }
     let ttl = ttl.map_or(DEFAULT_TTL, |(ttl, _)| ttl);
     let answers = table.optional("answers").and_then(|value| answers(&value));
-    let rules = match policy {
-        Some(Policy::Geo) => geo_rules(&table, scope, &pools),
+    let rules = match (policy, &steering) {
+        (Some(Policy::Geo), _) => geo_rules(&table, scope, &pools),
+        (Some(Policy::Proximity), Some(value)) => proximity_rules(value, scope, &pools),
         _ => Rules { lists: vec![rule("pools", pools.clone())], ..Rules::default() },
     };
     belongs_to(&table, policy, Policy::Geo, &["pop_pools", "country_pools", "region_pools"]);
@@ -171,16 +178,23 @@ fn rule(name: impl Into<String>, candidates: Vec<PoolId>) -> Rule {
     Rule { name: name.into(), candidates }
 }
 
-/// The policy; one of the specification that is not offered is told apart from typos.
-fn steering(value: &Value<'_, '_>) -> Option<Policy> {
-    if value.is_string() && value.string("a policy") == Some("proximity") {
-        value.error(
-            "\"proximity\" steering is not offered by this version",
-            "use \"failover\", \"geo\", \"rtt\" or \"random\"",
+/// The orders by distance; a mistake or doubt is reported at the policy.
+fn proximity_rules(value: &Value<'_, '_>, scope: &BalancerScope<'_>, pools: &[PoolId]) -> Rules {
+    let located =
+        |id: &&PoolId| scope.pools.get(id.0 as usize).is_some_and(|pool| pool.location.is_some());
+    if pools.len() > 1 && pools.iter().filter(located).count() < 2 {
+        value.warning(
+            "fewer than two of the pools have a location, so all clients get `pools` in its order",
+            "give the pools their location = [latitude, longitude]",
         );
-        return None;
     }
-    value.choice(&Policy::ALL)
+    scope.orders.rules(pools, scope.pools, scope.locator).unwrap_or_else(|TooManyOrders| {
+        value.error(
+            "the distances to the pools make more than 65,535 orders",
+            "use fewer pools with a location here: make one pool of those that stand together",
+        );
+        Rules::default()
+    })
 }
 
 /// Refuses keys that only one policy uses.
@@ -476,6 +490,7 @@ fn depends_on_client(balancer: &LoadBalancer, pools: &[Pool]) -> bool {
     let default = rules.lists.get(usize::from(rules.default)).map(|rule| &rule.candidates);
     let indices = rules.subdivisions.iter().map(|&(_, list)| list);
     let indices = indices.chain(rules.countries.iter().map(|&(_, list)| list));
+    let indices = indices.chain(rules.spots.iter().map(|&(_, list)| list));
     let mut indices = indices.chain(rules.regions.iter().map(|&(_, list)| list));
     let differs = rules.pop.is_none()
         && indices

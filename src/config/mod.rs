@@ -20,6 +20,7 @@ pub mod files;
 pub mod load_balancers;
 pub mod monitors;
 pub mod pools;
+pub mod proximity;
 pub mod reader;
 pub mod report;
 pub mod rtt;

@@ -32,6 +32,14 @@ impl Explanation {
             for (pool, milliseconds) in steering.rtt.iter().flatten() {
                 writeln!(f, "               {pool} {milliseconds} ms")?;
             }
+            if let Some(from) = &steering.from {
+                let [latitude, longitude] = from.location;
+                let of = if from.of == "country" { ", the middle of the country" } else { "" };
+                writeln!(f, "               from {latitude}, {longitude}{of}")?;
+            }
+            for (pool, kilometres) in steering.distance.iter().flatten() {
+                writeln!(f, "               {pool} {kilometres} km")?;
+            }
             for (pool, share) in steering.shares.iter().flatten() {
                 writeln!(f, "               {pool} {:.1} %", share * 100.0)?;
             }

@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 
 use serde_json::json;
 
-use crate::explain::{ChoicePart, FailoverPart, OriginPart, PoolPart, SteeringPart, ZonalPart};
+use crate::explain::{
+    ChoicePart, FailoverPart, FromPart, OriginPart, PoolPart, SteeringPart, ZonalPart,
+};
 use crate::locate::place::Place;
 use crate::rr::RecordType;
 use crate::state::State;
@@ -13,6 +15,7 @@ use crate::steer::eligible::{Original, Source, original_eligible};
 use crate::steer::load_balancer::{Answers, LoadBalancer, Policy};
 use crate::steer::plan::{FamilyPlan, Plan};
 use crate::steer::pool::{Family, Origin, OriginIndex, Pool, PoolId, Role, ZonalAffinity};
+use crate::steer::proximity::{Point, client_coordinates};
 use crate::steer::zonal::{Verdict, Zonal, modify, zone_in};
 use crate::steer::{Decision, FirstOnly, Outcome, decide};
 
@@ -96,6 +99,17 @@ impl Steps<'_> {
             let figure = |pool: &PoolId| Some((name(pool), row?.get(pool)?.as_secs_f64() * 1000.0));
             candidates.iter().filter_map(figure).collect::<BTreeMap<_, _>>()
         });
+        let from = (self.balancer.policy == Policy::Proximity)
+            .then(|| client_coordinates(self.place))
+            .flatten();
+        let distance = from.map(|from| {
+            let kilometres = |pool: &PoolId| {
+                let location = self.state.pool(*pool)?.location?;
+                let apart = Point::from(location).distance(Point::from(from));
+                Some((name(pool), (apart * 10.0).round() / 10.0))
+            };
+            candidates.iter().filter_map(kilometres).collect::<BTreeMap<_, _>>()
+        });
         let shares = self.balancer.random.as_ref().map(|random| {
             let share = |(pool, share)| (name(&pool), share);
             random.shares(self.plan).into_iter().map(share).collect::<BTreeMap<_, _>>()
@@ -105,6 +119,11 @@ impl Steps<'_> {
             rule: rule.to_owned(),
             candidates: candidates.iter().map(name).collect(),
             rtt,
+            from: from.map(|from| FromPart {
+                location: from.to_degrees(),
+                of: if self.place.coordinates.is_some() { "client" } else { "country" },
+            }),
+            distance,
             shares,
         }
     }

@@ -1,9 +1,10 @@
 //! Load balancers as the decision reads them: candidate lists worked out at load, one for each way
 //! that a client can match.
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use crate::locate::place::{Country, RegionId, Subdivision};
+use crate::locate::place::{Coordinates, Country, RegionId, Subdivision};
 use crate::name::Name;
 use crate::rr::Ttl;
 use crate::steer::pool::PoolId;
@@ -51,16 +52,19 @@ pub enum Policy {
     Geo,
     /// By round-trip time.
     Rtt,
+    /// By distance.
+    Proximity,
     /// By weight, whoever the client is.
     Random,
 }
 
 impl Policy {
     /// All of them, by the words of the configuration.
-    pub const ALL: [(&'static str, Self); 4] = [
+    pub const ALL: [(&'static str, Self); 5] = [
         ("failover", Self::Failover),
         ("geo", Self::Geo),
         ("rtt", Self::Rtt),
+        ("proximity", Self::Proximity),
         ("random", Self::Random),
     ];
 
@@ -99,6 +103,9 @@ pub struct Rules {
     pub pop: Option<u16>,
     /// Lists by subdivision, sorted.
     pub subdivisions: Vec<(Subdivision, u16)>,
+    /// Lists by coordinates, sorted; shared by load balancers of the same pools, since there are as
+    /// many as a database has places.
+    pub spots: Arc<[(Coordinates, u16)]>,
     /// Lists by country, sorted.
     pub countries: Vec<(Country, u16)>,
     /// Lists by region, sorted; the client's nearest ancestor that is here counts.

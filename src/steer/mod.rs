@@ -18,6 +18,7 @@ pub mod eligible;
 pub mod load_balancer;
 pub mod plan;
 pub mod pool;
+pub mod proximity;
 pub mod random;
 pub mod rtt;
 pub mod zonal;

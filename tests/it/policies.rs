@@ -1,9 +1,10 @@
 //! Steering by weight and by distance (spec/steering.md, "Steering policies"): what `explain` says of
 //! them, and what is answered over the wire.
 
-use serde_json::json;
+use serde_json::{Value, json};
 
-use crate::harness::{Server, Site};
+use crate::harness::{Server, Site, strings};
+use crate::mmdb;
 use crate::wire::{Query, rtype};
 
 /// Pools a, b and c of one origin each, and these keys of the load balancer `www`.
@@ -92,4 +93,103 @@ fn random_leaves_out_pools_of_weight_0() {
     assert_eq!(found["steering"]["shares"], json!({"a": 0.5, "c": 0.5}), "{found:#}");
     let found = explain(&["--down", "a", "--down", "c"]);
     assert_eq!((&found["pool"], &found["fallback"]), (&json!("a"), &json!(true)), "{found:#}");
+}
+
+// ---------------------------------------------------------------------------------- Proximity
+
+/// Pools in Amsterdam, New York and Singapore, and one that is nowhere, with clients that have
+/// coordinates, a country or a region only.
+fn near_and_far() -> Site {
+    let body = r#"
+[pools.sin]
+location = [1.29, 103.85]
+origins = [{ name = "s", address = "192.0.2.1" }]
+[pools.any]
+origins = [{ name = "x", address = "192.0.2.2" }]
+[pools.nyc]
+location = [40.71, -74.01]
+origins = [{ name = "n", address = "192.0.2.3" }]
+[pools.ams]
+location = [52.37, 4.9]
+origins = [{ name = "a", address = "192.0.2.4" }]
+[load_balancers.www]
+pools = ["sin", "any", "nyc", "ams"]
+steering = "proximity"
+"#;
+    let site = Site::with_zone(body);
+    let subnets = r#"
+[subnets."10.1.0.0/16"]
+location = [48.86, 2.35]
+[subnets."10.1.128.0/17"]
+location = [42.36, -71.06]
+[subnets."10.2.0.0/16"]
+country = "NZ"
+[subnets."10.3.0.0/16"]
+region = "weu"
+"#;
+    site.write("geo/subnets.toml", subnets);
+    let database = mmdb::database(&[
+        (
+            "198.51.100.0/24",
+            json!({"country": {"iso_code": "US"}, "location": {"latitude": 21.3, "longitude": -157.9}}),
+        ),
+        ("198.51.101.0/24", json!({"country": {"iso_code": "US"}})),
+    ]);
+    site.write("geo/city.mmdb", database);
+    site
+}
+
+fn found(site: &Site, client: &str) -> Value {
+    site.explain(&["www.example.test", "A", "--client", client])
+}
+
+// "pools by great-circle distance from the client"; coordinates from subnets.toml, the database, the
+// country's middle, in this order; "a client or pool without coordinates keeps the configured position".
+#[test]
+fn proximity_orders_pools_by_distance() {
+    let site = near_and_far();
+    for (client, order, of) in [
+        ("10.1.0.1", "ams any nyc sin", Some("client")),
+        ("10.1.200.1", "nyc any ams sin", Some("client")),
+        ("10.2.0.1", "sin any nyc ams", Some("country")),
+        ("10.3.0.1", "sin any nyc ams", None),
+        ("192.0.2.200", "sin any nyc ams", None),
+        // Honolulu by the database; Kansas by the country alone.
+        ("198.51.100.1", "nyc any sin ams", Some("client")),
+        ("198.51.101.1", "nyc any ams sin", Some("country")),
+    ] {
+        let found = found(&site, client);
+        let steering = &found["steering"];
+        assert_eq!(strings(&steering["candidates"]).join(" "), order, "{client}: {found:#}");
+        assert_eq!(steering["from"]["of"].as_str(), of, "{client}: {found:#}");
+        assert_eq!(steering["distance"].is_object(), of.is_some(), "{client}: {found:#}");
+    }
+    let paris = found(&site, "10.1.0.1");
+    assert_eq!(paris["steering"]["policy"], "proximity");
+    assert_eq!(paris["steering"]["from"]["location"], json!([48.86, 2.35]));
+    let distance = &paris["steering"]["distance"];
+    let kilometres = |pool: &str| distance[pool].as_f64().expect("kilometres");
+    assert!((kilometres("ams") - 430.0).abs() < 5.0, "{distance}");
+    assert!((kilometres("nyc") - 5_837.0).abs() < 10.0, "{distance}");
+    assert!((kilometres("sin") - 10_733.0).abs() < 20.0, "{distance}");
+    assert_eq!(distance["any"], Value::Null, "a pool without a location is at no distance");
+}
+
+// Both ways of answering know the order, and the scope covers nobody who is elsewhere.
+#[test]
+fn proximity_over_the_wire_has_the_scope_of_the_coordinates() {
+    let server = Server::start(&near_and_far());
+    for (client, address, scope) in [
+        (("10.1.0.0", 24), "192.0.2.4", 17),
+        (("10.1.200.0", 24), "192.0.2.3", 17),
+        (("10.2.0.0", 16), "192.0.2.1", 16),
+        (("198.51.100.0", 24), "192.0.2.3", 24),
+    ] {
+        let query = Query::new("www.example.test", rtype::A).ecs(client.0, client.1);
+        let (udp, tcp) = (server.ask(&query), server.ask_tcp(&query));
+        for reply in [udp, tcp] {
+            assert_eq!(reply.data(rtype::A), [address], "{client:?}");
+            assert_eq!(reply.scope(), scope, "{client:?}");
+        }
+    }
 }

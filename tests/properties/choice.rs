@@ -165,6 +165,7 @@ fn plain(weights: &[u64], answers: Option<usize>) -> World {
         forced: None,
     };
     let pool = PoolSpec {
+        location: None,
         enabled: true,
         region: None,
         monitored: false,
