@@ -36,6 +36,11 @@ pub struct Client {
     pub subnet: Option<ClientSubnet>,
 }
 
+impl Client {
+    /// A client of whom nothing is known.
+    pub const UNKNOWN: Self = Self { resolver: None, subnet: None };
+}
+
 /// Where a load balancer's client is, and the scope that goes with it.
 #[derive(Clone, Copy, Debug)]
 pub struct ClientPlace {

@@ -14,7 +14,7 @@ use std::net::IpAddr;
 use ipnet::IpNet;
 use serde::Serialize;
 
-pub use crate::explain::assume::{AssumeError, Assumption, assume};
+pub use crate::explain::assume::{AssumeError, Assumption, assume, assume_everywhere};
 
 use crate::answer::Answer;
 use crate::locate::MatchSource;

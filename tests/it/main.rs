@@ -23,5 +23,6 @@ mod health;
 mod hostile;
 mod policies;
 mod reload;
+mod simulate;
 mod steering;
 mod zonal;

@@ -19,6 +19,7 @@ mod decision;
 mod random;
 mod replies;
 mod scope;
+mod simulate;
 
 /// How many random cases a property is tried with: so many times `MERIDIAN_PROPERTY_FACTOR`, which
 /// is 1 where it is not set.
