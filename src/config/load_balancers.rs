@@ -5,9 +5,9 @@ use std::collections::{BTreeMap, HashMap};
 use std::hash::Hash;
 use std::time::Duration;
 
-use crate::config::decimal::Decimal;
 use crate::config::duration::parse_duration;
-use crate::config::proximity::{Orders, TooManyOrders};
+use crate::config::pool_weights::{all_alike, pool_weights};
+use crate::config::proximity::{Orders, proximity_rules};
 use crate::config::reader::{Place, Table, Value};
 use crate::config::report::remedy_for_name;
 use crate::locate::codes::Area;
@@ -178,25 +178,6 @@ fn rule(name: impl Into<String>, candidates: Vec<PoolId>) -> Rule {
     Rule { name: name.into(), candidates }
 }
 
-/// The orders by distance; a mistake or doubt is reported at the policy.
-fn proximity_rules(value: &Value<'_, '_>, scope: &BalancerScope<'_>, pools: &[PoolId]) -> Rules {
-    let located =
-        |id: &&PoolId| scope.pools.get(id.0 as usize).is_some_and(|pool| pool.location.is_some());
-    if pools.len() > 1 && pools.iter().filter(located).count() < 2 {
-        value.warning(
-            "fewer than two of the pools have a location, so all clients get `pools` in its order",
-            "give the pools their location = [latitude, longitude]",
-        );
-    }
-    scope.orders.rules(pools, scope.pools, scope.locator).unwrap_or_else(|TooManyOrders| {
-        value.error(
-            "the distances to the pools make more than 65,535 orders",
-            "use fewer pools with a location here: make one pool of those that stand together",
-        );
-        Rules::default()
-    })
-}
-
 /// Refuses keys that only one policy uses.
 fn belongs_to(table: &Table<'_, '_>, policy: Option<Policy>, owner: Policy, keys: &[&'static str]) {
     let word = owner.word();
@@ -210,40 +191,6 @@ fn belongs_to(table: &Table<'_, '_>, policy: Option<Policy>, owner: Policy, keys
             );
         }
     }
-}
-
-/// The weight of each pool where none is given: 1.
-fn all_alike(pools: &[PoolId]) -> Vec<(PoolId, u32)> {
-    pools.iter().map(|&pool| (pool, Decimal::ONE.micros())).collect()
-}
-
-/// `{ weu = 0.7, use = 0.3 }`: the weights of the pools; what is left out has 1.
-fn pool_weights(
-    value: &Value<'_, '_>,
-    scope: &BalancerScope<'_>,
-    pools: &[PoolId],
-) -> Vec<(PoolId, u32)> {
-    let mut weights = all_alike(pools);
-    let table = value.table("the weights of pools, as { weu = 0.7, use = 0.3 }");
-    for (name, entry) in table.map(|table| table.entries()).unwrap_or_default() {
-        let weight = entry.decimal("a weight");
-        let id = scope.pool_names.get(&name);
-        match weights.iter_mut().find(|(pool, _)| Some(pool) == id) {
-            Some((_, to)) => *to = weight.map_or(*to, Decimal::micros),
-            // Without pools beside an error they could not be read, and that has been said.
-            None if pools.is_empty() => {}
-            None => {
-                let of = |&pool: &PoolId| scope.pools.get(pool.0 as usize).map(|p| p.name.clone());
-                let names: Vec<String> = pools.iter().filter_map(of).collect();
-                let help = remedy_for_name(&name, &names, "pools here", "add it to `pools`");
-                entry.key_error(format!("{name:?} is not one of `pools`"), help);
-            }
-        }
-    }
-    if !weights.is_empty() && weights.iter().all(|&(_, weight)| weight == 0) {
-        value.error("all weights are 0: no pool would be chosen", "give one a weight above 0");
-    }
-    weights
 }
 
 fn warn_of_ttl(ttl: Ttl, value: &Value<'_, '_>, negative_ttl: Ttl) {

@@ -19,6 +19,7 @@ pub mod duration;
 pub mod files;
 pub mod load_balancers;
 pub mod monitors;
+mod pool_weights;
 pub mod pools;
 pub mod proximity;
 pub mod reader;

@@ -5,11 +5,36 @@ use std::cell::{OnceCell, RefCell};
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use crate::config::load_balancers::BalancerScope;
+use crate::config::reader::Value;
 use crate::locate::place::{Coordinates, Country};
 use crate::locate::{Locator, centroids};
 use crate::steer::load_balancer::{Rule, Rules};
 use crate::steer::pool::{Pool, PoolId};
 use crate::steer::proximity::{Point, order};
+
+/// The orders by distance; a mistake or doubt is reported at the policy.
+pub(super) fn proximity_rules(
+    value: &Value<'_, '_>,
+    scope: &BalancerScope<'_>,
+    pools: &[PoolId],
+) -> Rules {
+    let located =
+        |id: &&PoolId| scope.pools.get(id.0 as usize).is_some_and(|pool| pool.location.is_some());
+    if pools.len() > 1 && pools.iter().filter(located).count() < 2 {
+        value.warning(
+            "fewer than two of the pools have a location, so all clients get `pools` in its order",
+            "give the pools their location = [latitude, longitude]",
+        );
+    }
+    scope.orders.rules(pools, scope.pools, scope.locator).unwrap_or_else(|TooManyOrders| {
+        value.error(
+            "the distances to the pools make more than 65,535 orders",
+            "use fewer pools with a location here: make one pool of those that stand together",
+        );
+        Rules::default()
+    })
+}
 
 /// There are more orders than can be numbered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -16,6 +16,7 @@ mod world;
 
 mod choice;
 mod decision;
+mod proximity;
 mod random;
 mod replies;
 mod scope;

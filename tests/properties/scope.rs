@@ -188,7 +188,12 @@ proptest! {
 }
 
 /// A query for a load balancer's A or AAAA with a client subnet, as octets.
-fn octets_of(balancer: usize, record_type: RecordType, client: IpAddr, source: u8) -> Vec<u8> {
+pub(crate) fn octets_of(
+    balancer: usize,
+    record_type: RecordType,
+    client: IpAddr,
+    source: u8,
+) -> Vec<u8> {
     let name = Name::parse_absolute(&format!("lb{balancer}.example.test")).unwrap();
     let subnet = ClientSubnet { address: Some(client), source_prefix: source }.reply(0);
     let length = u8::try_from(subnet.len()).unwrap();
