@@ -5,6 +5,7 @@
 mod check;
 mod explain;
 mod serve;
+mod simulate;
 
 use std::io::{ErrorKind, Write};
 use std::path::PathBuf;
@@ -36,6 +37,8 @@ enum Command {
     Check(check::Check),
     /// Show why a client gets its answer, from the files alone.
     Explain(explain::Explain),
+    /// Replay a query log, or a mix of clients, and show which share each pool and origin gets.
+    Simulate(simulate::Simulate),
 }
 
 /// Which files are read.
@@ -65,6 +68,7 @@ pub fn main() -> ExitCode {
         Command::Serve(serve) => serve.run(),
         Command::Check(check) => check.run(),
         Command::Explain(explain) => explain.run(),
+        Command::Simulate(simulate) => simulate.run(),
     }
 }
 

@@ -42,6 +42,15 @@ pub enum AssumeError {
     },
 }
 
+impl AssumeError {
+    /// What was named.
+    pub fn name(&self) -> &str {
+        match self {
+            Self::Unknown { name, .. } | Self::Ambiguous { name, .. } => name,
+        }
+    }
+}
+
 fn hint(nearest: &Option<String>) -> String {
     nearest.as_ref().map(|name| format!("; did you mean {name:?}?")).unwrap_or_default()
 }
@@ -57,23 +66,79 @@ pub fn assume(
     name: &Name,
     assumptions: &[Assumption],
 ) -> Result<Health, AssumeError> {
-    let mut health = Health::uniform(state.probes.targets().len(), HealthState::Healthy);
-    let mut times = Vec::new();
-    let scope = Scope::of(state, name);
-    for assumption in assumptions {
-        match assumption {
-            Assumption::Forced(name, up) => {
-                for (pool, origin) in scope.find(name)? {
-                    health.force(pool, origin, *up);
-                }
-            }
-            Assumption::Rtt(name, time) => times.push((scope.pool(name)?, *time)),
+    let scopes = vec![Scope::of(state, name)];
+    let (effects, unknown) = effects(&scopes, assumptions)?;
+    let health = effects.apply(state);
+    unknown.into_iter().next().map_or(Ok(health), Err)
+}
+
+/// Applies assumptions for questions about any name: in each zone a name means what it would mean
+/// there. Gives the names that mean nothing in any zone, too.
+///
+/// # Errors
+/// [`AssumeError::Ambiguous`] if a name means several things in a zone.
+pub fn assume_everywhere(
+    state: &mut State,
+    assumptions: &[Assumption],
+) -> Result<(Health, Vec<AssumeError>), AssumeError> {
+    let scopes: Vec<_> = state.zones.iter().map(|zone| Scope::of(state, &zone.apex)).collect();
+    let (effects, mut unknown) = effects(&scopes, assumptions)?;
+    for error in &mut unknown {
+        if let AssumeError::Unknown { zone, .. } = error {
+            *zone = "any zone".to_owned();
         }
     }
-    if !times.is_empty() {
-        assume_times(state, &times);
+    Ok((effects.apply(state), unknown))
+}
+
+/// What assumptions come to.
+#[derive(Default)]
+struct Effects {
+    forced: Vec<(PoolId, OriginIndex, bool)>,
+    times: Vec<(PoolId, Duration)>,
+}
+
+impl Effects {
+    fn apply(self, state: &mut State) -> Health {
+        let mut health = Health::uniform(state.probes.targets().len(), HealthState::Healthy);
+        for (pool, origin, up) in self.forced {
+            health.force(pool, origin, up);
+        }
+        if !self.times.is_empty() {
+            assume_times(state, &self.times);
+        }
+        health
     }
-    Ok(health)
+}
+
+/// What assumptions come to in these zones, and the names that mean nothing in any of them.
+fn effects(
+    scopes: &[Scope<'_>],
+    assumptions: &[Assumption],
+) -> Result<(Effects, Vec<AssumeError>), AssumeError> {
+    let (mut effects, mut unknown) = (Effects::default(), Vec::new());
+    for assumption in assumptions {
+        let mut nothing = None;
+        let mut is_known = false;
+        for scope in scopes {
+            let found = match assumption {
+                Assumption::Forced(name, up) => scope.find(name).map(|origins| {
+                    let forced = origins.into_iter().map(|(pool, origin)| (pool, origin, *up));
+                    effects.forced.extend(forced);
+                }),
+                Assumption::Rtt(name, time) => {
+                    scope.pool(name).map(|pool| effects.times.push((pool, *time)))
+                }
+            };
+            match found {
+                Ok(()) => is_known = true,
+                Err(error @ AssumeError::Ambiguous { .. }) => return Err(error),
+                Err(error) => nothing = Some(error),
+            }
+        }
+        unknown.extend(nothing.filter(|_| !is_known));
+    }
+    Ok((effects, unknown))
 }
 
 /// Gives the pools these times in every row, and orders the candidates of all RTT steering anew.

@@ -14,7 +14,7 @@ use std::net::IpAddr;
 use ipnet::IpNet;
 use serde::Serialize;
 
-pub use crate::explain::assume::{AssumeError, Assumption, assume};
+pub use crate::explain::assume::{AssumeError, Assumption, assume, assume_everywhere};
 
 use crate::answer::Answer;
 use crate::locate::MatchSource;
@@ -114,6 +114,24 @@ pub struct SteeringPart {
     /// With `rtt`: the milliseconds that the order follows from, by pool.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rtt: Option<BTreeMap<String, f64>>,
+    /// With `proximity`: where distances are measured from, if that is known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub from: Option<FromPart>,
+    /// With `proximity`: the kilometres from there, by pool.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub distance: Option<BTreeMap<String, f64>>,
+    /// With `random`: the share of the answers of each pool that can be chosen, 0 to 1.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub shares: Option<BTreeMap<String, f64>>,
+}
+
+/// Where distances are measured from.
+#[derive(Clone, Debug, Serialize)]
+pub struct FromPart {
+    /// The latitude and longitude in degrees.
+    pub location: [f64; 2],
+    /// `client`, or `country` where they are those of its middle.
+    pub of: &'static str,
 }
 
 /// A candidate.

@@ -21,6 +21,8 @@ mod ecs;
 mod findings;
 mod health;
 mod hostile;
+mod policies;
 mod reload;
+mod simulate;
 mod steering;
 mod zonal;

@@ -19,7 +19,7 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::select;
 
-use crate::world::{AREAS, ClientSpec, REGIONS, ZONES, client_address, clients, worlds};
+use crate::world::{AREAS, ClientSpec, REGIONS, SPOTS, ZONES, client_address, clients, worlds};
 
 /// An entry of geo/subnets.toml: nested and neighbouring networks of all lengths.
 fn subnets() -> impl Strategy<Value = String> {
@@ -31,11 +31,12 @@ fn subnets() -> impl Strategy<Value = String> {
         proptest::option::of(0..REGIONS.len()),
         proptest::option::of(0..ZONES.len()),
         proptest::option::of(0..AREAS.len()),
+        proptest::option::of(0..SPOTS.len()),
     );
     vec(entry, 0..30).prop_map(|entries| {
         let mut seen = Vec::new();
         let mut text = String::new();
-        for (six, octets, length, region, zone, area) in entries {
+        for (six, octets, length, region, zone, area, spot) in entries {
             let network = address(six, &octets);
             let length = if six { length } else { length % 33 };
             let network = ipnet::IpNet::new(network, length).unwrap().trunc();
@@ -46,7 +47,7 @@ fn subnets() -> impl Strategy<Value = String> {
             }
             seen.push(network);
             writeln!(text, "[subnets.\"{network}\"]").unwrap();
-            ClientSpec { region, zone, area }.write(&mut text);
+            ClientSpec { region, zone, area, spot }.write(&mut text);
         }
         text
     })
@@ -187,7 +188,12 @@ proptest! {
 }
 
 /// A query for a load balancer's A or AAAA with a client subnet, as octets.
-fn octets_of(balancer: usize, record_type: RecordType, client: IpAddr, source: u8) -> Vec<u8> {
+pub(crate) fn octets_of(
+    balancer: usize,
+    record_type: RecordType,
+    client: IpAddr,
+    source: u8,
+) -> Vec<u8> {
     let name = Name::parse_absolute(&format!("lb{balancer}.example.test")).unwrap();
     let subnet = ClientSubnet { address: Some(client), source_prefix: source }.reply(0);
     let length = u8::try_from(subnet.len()).unwrap();
