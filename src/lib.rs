@@ -53,6 +53,7 @@ pub mod query;
 pub mod quick;
 pub mod respond;
 pub mod rr;
+pub mod rtt;
 #[allow(clippy::disallowed_methods, reason = "the edge: modification times of files")]
 pub mod serial;
 #[allow(clippy::disallowed_methods, reason = "the edge: sockets, clock")]
