@@ -37,6 +37,8 @@
 
 #![cfg_attr(not(test), warn(clippy::disallowed_methods))]
 
+#[allow(clippy::disallowed_methods, reason = "the edge: HTTP, clock")]
+pub mod admin;
 pub mod answer;
 pub mod changes;
 #[allow(clippy::disallowed_methods, reason = "the edge: arguments, log")]
@@ -52,6 +54,7 @@ pub mod query;
 pub mod quick;
 pub mod respond;
 pub mod rr;
+pub mod scope;
 #[allow(clippy::disallowed_methods, reason = "the edge: modification times of files")]
 pub mod serial;
 #[allow(clippy::disallowed_methods, reason = "the edge: sockets, clock")]
@@ -60,5 +63,6 @@ pub mod state;
 #[allow(clippy::disallowed_methods, reason = "the edge: the files of the state folder")]
 pub mod state_folder;
 pub mod steer;
+pub mod timestamp;
 pub mod wire;
 pub mod zone;

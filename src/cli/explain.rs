@@ -2,20 +2,19 @@
 
 use std::net::IpAddr;
 use std::process::ExitCode;
-use std::str::FromStr;
 use std::time::Duration;
 
 use clap::Args;
-use ipnet::IpNet;
 
 use crate::cli::{EXIT_NO, EXIT_USAGE, FileArguments, print_diagnostics, print_text};
 use crate::config::files::{Paths, load};
 use crate::config::report::{Report, Severity};
 use crate::config::rtt::parse_milliseconds;
-use crate::explain::{Asker, Assumption, assume, explain};
+use crate::explain::{Asker, Assumption, ClientText, NoFacts, Scene, assume, explain};
 use crate::name::Name;
 use crate::rr::RecordType;
 use crate::serial::Serials;
+use crate::steer::plan::Plan;
 
 /// The arguments of `meridian explain`.
 #[derive(Args, Debug)]
@@ -28,7 +27,7 @@ pub(super) struct Explain {
     record_type: RecordType,
     /// The client: IP for a query from there, IP/LEN for a client subnet in a query
     #[arg(long, value_name = "IP[/LEN]")]
-    client: ClientArgument,
+    client: ClientText,
     /// The resolver that a client subnet comes from [default: one without a location]
     #[arg(long, value_name = "IP")]
     resolver: Option<IpAddr>,
@@ -46,26 +45,6 @@ pub(super) struct Explain {
     /// Print one JSON document
     #[arg(long)]
     json: bool,
-}
-
-/// IP or IP/LEN.
-#[derive(Clone, Copy, Debug)]
-enum ClientArgument {
-    Address(IpAddr),
-    Subnet(IpNet),
-}
-
-impl FromStr for ClientArgument {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        let wrong = || "give an address, as 192.0.2.1, or a subnet, as 192.0.2.0/24".to_owned();
-        if text.contains('/') {
-            text.parse().map(|subnet: IpNet| Self::Subnet(subnet.trunc())).map_err(|_| wrong())
-        } else {
-            text.parse().map(Self::Address).map_err(|_| wrong())
-        }
-    }
 }
 
 fn parse_name(text: &str) -> Result<Name, String> {
@@ -86,15 +65,11 @@ fn parse_rtt(text: &str) -> Result<(String, Duration), String> {
 
 impl Explain {
     pub(super) fn run(self) -> ExitCode {
-        let asker = match (self.client, self.resolver) {
-            (ClientArgument::Subnet(subnet), resolver) => Asker::Subnet(subnet, resolver),
-            (ClientArgument::Address(ip), None) => Asker::Address(ip),
-            (ClientArgument::Address(_), Some(_)) => {
-                eprintln!(
-                    "meridian: --resolver goes with --client IP/LEN: an address alone is the resolver"
-                );
-                return ExitCode::from(EXIT_USAGE);
-            }
+        let Ok(asker) = Asker::new(self.client, self.resolver) else {
+            eprintln!(
+                "meridian: --resolver goes with --client IP/LEN: an address alone is the resolver"
+            );
+            return ExitCode::from(EXIT_USAGE);
         };
         let report = Report::default();
         let (server, state) = load(&Paths::from(self.files), &report);
@@ -119,7 +94,10 @@ impl Explain {
                 return ExitCode::from(EXIT_USAGE);
             }
         };
-        let explanation = explain(&state, &health, &self.name, self.record_type, asker);
+        let plan = Plan::new(&state.pools, &health);
+        let (state, health, plan) = (&state, &health, &plan);
+        let scene = Scene { state, pools: &state.pools, health, plan, facts: &NoFacts };
+        let explanation = explain(&scene, &self.name, self.record_type, asker);
         if self.json {
             match serde_json::to_string_pretty(&explanation) {
                 Ok(document) => print_text(&format!("{document}\n")),

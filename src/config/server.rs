@@ -4,6 +4,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use crate::config::admin::Admin;
 use crate::config::reader::{File, Place, Table, Value};
 use crate::config::report::{Report, Source};
 
@@ -72,6 +73,8 @@ pub struct Server {
     pub allow_exec: bool,
     /// Whether addresses that the machine does not have (yet) may be listened on.
     pub freebind: bool,
+    /// The admin service; none without its table.
+    pub admin: Option<Admin>,
 }
 
 impl Default for Server {
@@ -96,6 +99,7 @@ impl Default for Server {
             rtt_max_age: DEFAULT_RTT_MAX_AGE,
             allow_exec: false,
             freebind: false,
+            admin: None,
         }
     }
 }
@@ -117,7 +121,7 @@ impl Server {
         let mut server = Self::within(&folder);
         let document = File::parse(source, report);
         let root = document.root();
-        root.not_offered(&["tls", "admin", "cluster"]);
+        root.not_offered(&["tls", "cluster"]);
         if let Some(table) = root.optional("server").and_then(|value| value.table("a table")) {
             server.read(table, &folder);
         }
@@ -125,6 +129,9 @@ impl Server {
             server.udp = parse_udp(&table);
         }
         server.udp.workers = server.workers;
+        if let Some(table) = root.optional("admin").and_then(|value| value.table("a table")) {
+            server.admin = Some(Admin::parse(&table, &folder));
+        }
         root.finish();
         server
     }
@@ -214,7 +221,8 @@ fn parse_udp(table: &Table<'_, '_>) -> UdpSettings {
     settings
 }
 
-fn listen_address(value: &Value<'_, '_>) -> Option<SocketAddr> {
+/// An address and a port.
+pub(super) fn listen_address(value: &Value<'_, '_>) -> Option<SocketAddr> {
     let text = value.string("an address and a port")?;
     let address = text.parse().ok();
     if address.is_none() {

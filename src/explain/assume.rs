@@ -2,13 +2,12 @@
 
 use std::time::Duration;
 
-use crate::config::report::nearest;
 use crate::name::Name;
-use crate::rr::RecordType;
+use crate::scope::{FindError, Found, Scope};
 use crate::state::State;
 use crate::steer::availability::{Health, HealthState};
 use crate::steer::load_balancer::{Policy, Rule, Rules};
-use crate::steer::pool::{OriginIndex, Pool, PoolId};
+use crate::steer::pool::{Pool, PoolId};
 
 /// One thing to assume.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -19,54 +18,30 @@ pub enum Assumption {
     Rtt(String, Duration),
 }
 
-/// Why something cannot be assumed.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum AssumeError {
-    /// Nothing has the name.
-    #[error("there is no origin or pool {name:?} that {zone} can use{}", hint(.nearest))]
-    Unknown {
-        /// The name.
-        name: String,
-        /// The zone of the question.
-        zone: String,
-        /// A name that is near.
-        nearest: Option<String>,
-    },
-    /// Several things have the name.
-    #[error("{name:?} is not one thing: it is {}; name one of them", .meanings.join(" and "))]
-    Ambiguous {
-        /// The name.
-        name: String,
-        /// What it could be.
-        meanings: Vec<String>,
-    },
-}
-
-fn hint(nearest: &Option<String>) -> String {
-    nearest.as_ref().map(|name| format!("; did you mean {name:?}?")).unwrap_or_default()
-}
-
 /// Applies assumptions for a question about `name`: gives the health, and puts round-trip times into
 /// the state. Everything not mentioned is healthy. An assumed state is a forced one: it also holds
 /// where no monitor could have told.
 ///
 /// # Errors
-/// [`AssumeError`] if a name means nothing or several things.
+/// [`FindError`] if a name means nothing or several things.
 pub fn assume(
     state: &mut State,
     name: &Name,
     assumptions: &[Assumption],
-) -> Result<Health, AssumeError> {
+) -> Result<Health, FindError> {
     let mut health = Health::uniform(state.probes.targets().len(), HealthState::Healthy);
     let mut times = Vec::new();
-    let scope = Scope::of(state, name);
+    let scope = Scope::of_name(state, name);
     for assumption in assumptions {
         match assumption {
-            Assumption::Forced(name, up) => {
-                for (pool, origin) in scope.find(name)? {
-                    health.force(pool, origin, *up);
+            Assumption::Forced(name, up) => match scope.find(name)? {
+                Found::Origin(pool, origin) => health.force(pool, origin, *up),
+                Found::Pool(id) => {
+                    for (origin, _) in state.pool(id).into_iter().flat_map(Pool::indexed) {
+                        health.force(id, origin, *up);
+                    }
                 }
-            }
+            },
             Assumption::Rtt(name, time) => times.push((scope.pool(name)?, *time)),
         }
     }
@@ -103,71 +78,5 @@ fn assume_times(state: &mut State, times: &[(PoolId, Duration)]) {
             }
         }
         balancer.rules = rules;
-    }
-}
-
-/// The pools that a name's zone can use.
-struct Scope<'s> {
-    pools: Vec<(PoolId, &'s Pool)>,
-    zone: String,
-}
-
-impl<'s> Scope<'s> {
-    fn of(state: &'s State, name: &Name) -> Self {
-        let zone = state.zones.find(&name.to_key(), RecordType::A).map(|zone| &zone.apex);
-        let usable = |owner: &Option<Name>| owner.is_none() || owner.as_ref() == zone;
-        let pools = (0u32..).map(PoolId).zip(state.pools.iter()).zip(&state.pool_zones);
-        Self {
-            pools: pools.filter(|(_, owner)| usable(owner)).map(|(pool, _)| pool).collect(),
-            zone: zone.unwrap_or(name).to_string(),
-        }
-    }
-
-    /// The origins that are meant.
-    fn find(&self, name: &str) -> Result<Vec<(PoolId, OriginIndex)>, AssumeError> {
-        let of_pool = |&(id, pool): &(PoolId, &'s Pool)| {
-            pool.indexed().map(move |(index, _)| (id, index)).collect::<Vec<_>>()
-        };
-        if let Some((pool_name, origin_name)) = name.split_once('/') {
-            let pool = self.pools.iter().find(|(_, pool)| pool.name == pool_name);
-            let origin = pool.and_then(|&(id, pool)| {
-                let (index, _) = pool.indexed().find(|(_, origin)| origin.name == origin_name)?;
-                Some(vec![(id, index)])
-            });
-            return origin.ok_or_else(|| self.unknown(name));
-        }
-        let pool = self.pools.iter().find(|(_, pool)| pool.name == name);
-        let origins: Vec<_> = self
-            .pools
-            .iter()
-            .flat_map(|&(id, pool)| pool.indexed().map(move |(index, o)| (id, pool, index, o)))
-            .filter(|(_, _, _, origin)| origin.name == name)
-            .collect();
-        match (pool, origins.as_slice()) {
-            (Some(pool), []) => Ok(of_pool(pool)),
-            (None, &[(id, _, index, _)]) => Ok(vec![(id, index)]),
-            (None, []) => Err(self.unknown(name)),
-            (pool, origins) => {
-                let origins = origins.iter().map(|(_, pool, _, _)| format!("{}/{name}", pool.name));
-                let meanings = pool.map(|_| format!("pool {name}")).into_iter().chain(origins);
-                Err(AssumeError::Ambiguous { name: name.to_owned(), meanings: meanings.collect() })
-            }
-        }
-    }
-
-    fn pool(&self, name: &str) -> Result<PoolId, AssumeError> {
-        let pool = self.pools.iter().find(|(_, pool)| pool.name == name);
-        pool.map(|&(id, _)| id).ok_or_else(|| self.unknown(name))
-    }
-
-    fn unknown(&self, name: &str) -> AssumeError {
-        let names = self.pools.iter().flat_map(|(_, pool)| {
-            std::iter::once(pool.name.as_str()).chain(pool.origins.iter().map(|o| o.name.as_str()))
-        });
-        AssumeError::Unknown {
-            name: name.to_owned(),
-            zone: self.zone.clone(),
-            nearest: nearest(name, names).map(str::to_owned),
-        }
     }
 }

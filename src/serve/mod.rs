@@ -8,10 +8,11 @@ pub mod prober;
 pub mod reload;
 pub mod sequences;
 pub mod sockets;
+pub mod standing;
 pub mod udp;
 
 use std::io;
-use std::net::{SocketAddr, UdpSocket};
+use std::net::{SocketAddr, TcpListener, UdpSocket};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
@@ -21,6 +22,8 @@ use hickory_server::Server as HickoryServer;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tracing::{info, warn};
 
+use crate::admin::{Phase, Running, Service};
+use crate::config::admin::Token;
 use crate::config::files::Paths;
 use crate::config::server::{Server, UdpSettings};
 use crate::probe::{Prober, ProberError, ProberSettings};
@@ -29,7 +32,7 @@ use crate::serve::handler::Handler;
 use crate::serve::live::Live;
 use crate::serve::prober::{start_prober, start_recorder};
 use crate::serve::reload::{Reloader, keep_serials, remembered_serials};
-use crate::serve::sockets::{BindError, Bound, bind};
+use crate::serve::sockets::{BindError, Bound, bind, bind_tcp};
 use crate::serve::udp::WorkerSettings;
 use crate::state::State;
 
@@ -59,8 +62,8 @@ pub enum ServeError {
     System(#[from] io::Error),
 }
 
-/// Serves a state until SIGTERM or SIGINT; SIGHUP reads the files again;
-/// `early_hangup` tells of one that came while they were read the first time.
+/// Serves a state until SIGTERM or SIGINT; SIGHUP reads the files again; `token` is that of the admin
+/// service; `early_hangup` tells of one that came while they were read the first time.
 ///
 /// # Errors
 /// [`ServeError`] if it cannot start.
@@ -68,9 +71,10 @@ pub fn serve(
     paths: Paths,
     server: Server,
     mut state: State,
+    token: Option<Token>,
     early_hangup: Arc<AtomicBool>,
 ) -> Result<(), ServeError> {
-    let sockets = bind_all(&server)?;
+    let sockets = Sockets { dns: bind_all(&server)?, admin: bind_admin(&server)? };
     let mut serials = remembered_serials(&server);
     keep_serials(&server, &mut state, &mut serials);
     let mut builder = tokio::runtime::Builder::new_multi_thread();
@@ -84,8 +88,8 @@ pub fn serve(
     let control = Arc::new(Control::new(state, server.state.clone(), prober, to_prober));
     start_prober(targets, to_recorder)?;
     start_recorder(results, Arc::clone(&control))?;
-    let reloader = Reloader::new(paths, server.clone(), Arc::clone(&control), serials);
-    runtime.block_on(run(&server, &control, reloader, sockets, &early_hangup))?;
+    let reloader = Reloader::new(paths, server.clone(), Arc::clone(&control), serials, token);
+    runtime.block_on(run(&server, &control, Arc::new(reloader), sockets, &early_hangup))?;
     control.stop_probing();
     // What a client keeps open does not hold up the end.
     runtime.shutdown_timeout(Duration::from_millis(100));
@@ -110,6 +114,18 @@ fn bind_all(server: &Server) -> Result<Vec<Bound>, ServeError> {
         }
     }
     if sockets.is_empty() { Err(ServeError::NoAddress) } else { Ok(sockets) }
+}
+
+/// Binds the addresses of the admin service, if there is one.
+fn bind_admin(server: &Server) -> Result<Vec<(SocketAddr, TcpListener)>, BindError> {
+    let addresses = server.admin.iter().flat_map(|admin| &admin.listen);
+    addresses.map(|&address| bind_tcp(address, server.freebind)).collect()
+}
+
+/// What is bound before anything is waited for, so that errors come at once.
+struct Sockets {
+    dns: Vec<Bound>,
+    admin: Vec<(SocketAddr, TcpListener)>,
 }
 
 /// What probes the addresses of a state.
@@ -221,12 +237,15 @@ async fn first_results(control: &Control, wait: Duration) {
 async fn run(
     server: &Server,
     control: &Arc<Control>,
-    reloader: Reloader,
-    sockets: Vec<Bound>,
+    reloader: Arc<Reloader>,
+    sockets: Sockets,
     early_hangup: &AtomicBool,
 ) -> Result<(), ServeError> {
     let mut signals = Signals::new()?;
     let live = control.live();
+    let Sockets { dns: sockets, admin } = sockets;
+    let service = Arc::new(Service::new(Arc::clone(control), Arc::clone(&reloader)));
+    let admin = Running::start(&service, admin)?;
     for Bound { address, .. } in &sockets {
         info!(%address, "listening");
     }
@@ -251,8 +270,8 @@ async fn run(
     for key in without_effect(server) {
         warn!(key, "the setting has no effect in this version");
     }
+    service.enter(Phase::Serving);
     info!(zones, load_balancers, pools, monitored, generation = 1, "ready");
-    let reloader = Arc::new(reloader);
     // Reading files must hold up neither answers nor the end.
     let start = || {
         let reloader = Arc::clone(&reloader);
@@ -285,8 +304,10 @@ async fn run(
         }
     }
     info!("stopping");
+    service.enter(Phase::Stopping);
     let stopping = tokio::task::spawn_blocking(move || workers.stop());
-    let stopped = tokio::time::timeout(STOP_WITHIN, dns.shutdown_gracefully()).await;
+    let dns = tokio::time::timeout(STOP_WITHIN, dns.shutdown_gracefully());
+    let (stopped, ()) = tokio::join!(dns, admin.stop(STOP_WITHIN));
     if stopped.is_err() {
         warn!("some connections were still open after 5 s and are closed");
     }
