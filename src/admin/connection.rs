@@ -19,7 +19,8 @@ use tracing::warn;
 
 /// How long the headers of a request may take, and how long HTTP/1 may be idle.
 const LONGEST_HEADERS: Duration = Duration::from_secs(10);
-/// How often it is looked whether a connection is used. One that was not in between is closed.
+/// How often it is looked whether a connection is used, after a first look when its first request
+/// should be there. One that was not used in between is closed.
 const IDLE: Duration = Duration::from_secs(30);
 /// How many octets the headers of a request may have.
 const LARGEST_HEADERS: usize = 64 * 1024;
@@ -120,7 +121,7 @@ async fn carry(stream: TcpStream, router: Router, mut stopped: watch::Receiver<b
         .max_buf_size(LARGEST_HEADERS);
     builder.http2().timer(TokioTimer::new()).max_concurrent_streams(MOST_STREAMS);
     let mut connection = pin!(builder.serve_connection(TokioIo::new(stream), service));
-    let mut look = tokio::time::interval_at(tokio::time::Instant::now() + IDLE, IDLE);
+    let mut look = tokio::time::interval_at(tokio::time::Instant::now() + LONGEST_HEADERS, IDLE);
     let mut ends = false;
     loop {
         tokio::select! {

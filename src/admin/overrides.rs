@@ -16,7 +16,7 @@ use crate::state::State as Configuration;
 use crate::timestamp::{parse_time, show_time};
 
 /// The longest time that something can be said for.
-const LONGEST: Duration = Duration::from_secs(3650 * 86_400);
+const LONGEST: Duration = Duration::from_secs(36_525 * 86_400);
 /// How many characters a reason may have.
 const LONGEST_TEXT: usize = 1000;
 
@@ -275,6 +275,7 @@ fn lasting(
     until: Option<&str>,
     now: SystemTime,
 ) -> Result<Option<Duration>, Refusal> {
+    let key = if lasts.is_some() { "for" } else { "until" };
     let lasts = match (lasts, until) {
         (None, None) => return Ok(None),
         (Some(_), Some(_)) => {
@@ -297,11 +298,15 @@ fn lasting(
         }
     };
     if lasts < Duration::from_secs(1) {
-        return Err(Refusal::bad("it would be over at once", "give at least \"1s\""));
+        return Err(Refusal::bad(
+            format!("{key}: it would be over at once"),
+            "give at least \"1s\"",
+        ));
     }
     if lasts > LONGEST {
         let help = "leave it out: then it holds until it is lifted";
-        return Err(Refusal::bad("it would last longer than ten years", help));
+        let error = format!("{key}: it would last longer than a hundred years");
+        return Err(Refusal::bad(error, help));
     }
     Ok(Some(lasts))
 }
@@ -338,7 +343,7 @@ mod tests {
             (Some("500ms"), None),
             (Some("2 h"), None),
             (Some("-1h"), None),
-            (Some("4000d"), None),
+            (Some("40000d"), None),
             (None, Some("2001-09-09T01:46:40Z")),
             (None, Some("1999-01-01T00:00:00Z")),
             (None, Some("tomorrow")),

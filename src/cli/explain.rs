@@ -1,4 +1,4 @@
-//! `meridian explain`: why a client gets its answer, from the files alone.
+//! `meridian explain`: why a client gets its answer, from the files alone or from a running server.
 
 use std::net::IpAddr;
 use std::process::ExitCode;
@@ -6,11 +6,12 @@ use std::time::Duration;
 
 use clap::Args;
 
+use crate::cli::client::{Answer, Client, Problem, TokenArguments, encode};
 use crate::cli::{EXIT_NO, EXIT_USAGE, FileArguments, print_diagnostics, print_text};
 use crate::config::files::{Paths, load};
 use crate::config::report::{Report, Severity};
 use crate::config::rtt::parse_milliseconds;
-use crate::explain::{Asker, Assumption, ClientText, NoFacts, Scene, assume, explain};
+use crate::explain::{Asker, Assumption, ClientText, Explanation, Scene, assume, explain};
 use crate::name::Name;
 use crate::rr::RecordType;
 use crate::serial::Serials;
@@ -40,6 +41,11 @@ pub(super) struct Explain {
     /// Assume a round-trip time from the client to a pool, in milliseconds
     #[arg(long, value_name = "POOL=MS", value_parser = parse_rtt)]
     rtt: Vec<(String, Duration)>,
+    /// Explain what this running server answers now, instead of what the files say
+    #[arg(long, value_name = "URL", conflicts_with_all = ["down", "up", "rtt", "zones", "geo", "config"])]
+    at: Option<String>,
+    #[command(flatten)]
+    token: TokenArguments,
     #[command(flatten)]
     files: FileArguments,
     /// Print one JSON document
@@ -71,6 +77,19 @@ impl Explain {
             );
             return ExitCode::from(EXIT_USAGE);
         };
+        if let Some(at) = &self.at {
+            return match self.ask(at) {
+                Ok(answer) if self.json => {
+                    answer.print_json();
+                    exit_code(&answer.document)
+                }
+                Ok(answer) => {
+                    print_text(&answer.document.to_string());
+                    exit_code(&answer.document)
+                }
+                Err(problem) => problem.tell(),
+            };
+        }
         let report = Report::default();
         let (server, state) = load(&Paths::from(self.files), &report);
         let mut diagnostics = report.into_sorted();
@@ -95,8 +114,7 @@ impl Explain {
             }
         };
         let plan = Plan::new(&state.pools, &health);
-        let (state, health, plan) = (&state, &health, &plan);
-        let scene = Scene { state, pools: &state.pools, health, plan, facts: &NoFacts };
+        let scene = Scene::assumed(&state, &health, &plan);
         let explanation = explain(&scene, &self.name, self.record_type, asker);
         if self.json {
             match serde_json::to_string_pretty(&explanation) {
@@ -109,6 +127,29 @@ impl Explain {
         } else {
             print_text(&explanation.to_string());
         }
-        if explanation.is_failure() { ExitCode::from(EXIT_NO) } else { ExitCode::SUCCESS }
+        exit_code(&explanation)
     }
+
+    /// Asks a running server.
+    fn ask(&self, at: &str) -> Result<Answer<Explanation>, Problem> {
+        let client = match self.client {
+            ClientText::Address(ip) => ip.to_string(),
+            ClientText::Subnet(subnet) => subnet.to_string(),
+        };
+        let (name, record_type) = (self.name.to_string(), self.record_type.to_string());
+        let mut path = format!(
+            "/api/v1/explain?name={}&type={}&client={}",
+            encode(&name),
+            encode(&record_type),
+            encode(&client)
+        );
+        if let Some(resolver) = self.resolver {
+            path.push_str(&format!("&resolver={}", encode(&resolver.to_string())));
+        }
+        Client::new(at, &self.token)?.get(&path)
+    }
+}
+
+fn exit_code(explanation: &Explanation) -> ExitCode {
+    if explanation.is_failure() { ExitCode::from(EXIT_NO) } else { ExitCode::SUCCESS }
 }

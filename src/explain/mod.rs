@@ -50,6 +50,11 @@ pub struct Scene<'e> {
 }
 
 impl<'e> Scene<'e> {
+    /// An assumed state, of which nothing else is known.
+    pub fn assumed(state: &'e State, health: &'e Health, plan: &'e Plan) -> Self {
+        Self { state, pools: &state.pools, health, plan, facts: &NoFacts }
+    }
+
     pub(crate) fn pool(&self, id: PoolId) -> Option<&'e Pool> {
         self.pools.get(id.0 as usize)
     }

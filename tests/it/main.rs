@@ -12,6 +12,7 @@ mod harness;
 mod mmdb;
 mod wire;
 
+mod admin;
 mod cases;
 mod config;
 mod dns;
