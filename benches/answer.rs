@@ -17,6 +17,7 @@ use meridian::serve::live::Moment;
 use meridian::serve::mmsg::MAX_REPLY;
 use meridian::serve::udp::{OwnSequences, answer, answer_one};
 use meridian::steer::decide;
+use meridian::steer::pool::Family;
 use meridian::wire::write::write;
 use meridian::wire::{Repeated, Transport};
 
@@ -68,7 +69,10 @@ fn steps(criterion: &mut Criterion) {
     let steering = moment.state.steering(&moment.plan);
     let place = moment.state.locator.locate(RESOLVER).place;
     criterion.bench_function("decide", |b| {
-        b.iter(|| decide(&steering, black_box(&moment.state.balancers[0]), &place).outcome);
+        b.iter(|| {
+            let balancer = black_box(&moment.state.balancers[0]);
+            decide(&steering, balancer, &place, Family::V4, &sequences).outcome
+        });
     });
     let request = query::parse(&queries[0]);
     let repeated = Repeated::read(&queries[0]).expect("a header");

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use crate::config::monitors::Monitor;
 use crate::locate::place::RegionId;
 use crate::state::State;
-use crate::steer::load_balancer::LoadBalancer;
+use crate::steer::load_balancer::{LoadBalancer, Policy};
 use crate::steer::pool::{Origin, Pool};
 use crate::zone::node::Zone;
 
@@ -122,17 +122,20 @@ fn names(state: &State) -> Described {
 }
 
 fn describe_balancer(state: &State, balancer: &LoadBalancer) -> String {
-    let LoadBalancer { policy, client, ttl, answers, fallback_pool, rules, .. } = balancer;
+    let LoadBalancer { policy, client, ttl, answers, fallback_pool, rules, random, .. } = balancer;
     let list = |index: u16| {
         rules.lists.get(usize::from(index)).map(|rule| {
             let pools = rule.candidates.iter().map(|&pool| state.pool_name(pool));
             format!("{}={}", rule.name, pools.collect::<Vec<_>>().join(","))
         })
     };
-    let lists: Vec<_> =
-        (0..u16::try_from(rules.lists.len()).unwrap_or(u16::MAX)).map(list).collect();
+    // The lists of proximity follow from where pools and clients are, which is told with those.
+    let count = if *policy == Policy::Proximity { 1 } else { rules.lists.len() };
+    let lists: Vec<_> = (0..u16::try_from(count).unwrap_or(u16::MAX)).map(list).collect();
     let fallback = state.pool_name(*fallback_pool);
-    format!("{policy:?} {client:?} {ttl:?} {answers:?} {fallback} {lists:?}")
+    let weights: Option<Vec<_>> =
+        random.as_ref().map(|random| random.weights.iter().map(|&(_, weight)| weight).collect());
+    format!("{policy:?} {client:?} {ttl:?} {answers:?} {fallback} {lists:?} {weights:?}")
 }
 
 /// A pool's name, with the zone that it belongs to.
@@ -149,11 +152,11 @@ fn pool_names(state: &State) -> impl Iterator<Item = (String, &Pool)> {
 fn pools(state: &State) -> Described {
     let region = |region: Option<RegionId>| region.map(|id| state.locator.regions().name(id));
     let describe = |pool: &Pool| {
-        let Pool { enabled, minimum_origins, zonal_affinity, failover_policy, .. } = pool;
+        let Pool { enabled, location, minimum_origins, zonal_affinity, failover_policy, .. } = pool;
         let monitor = monitor_of(state, pool);
         let region = region(pool.region);
         format!(
-            "{enabled} {region:?} {monitor:?} {minimum_origins} {zonal_affinity:?} {failover_policy:?}"
+            "{enabled} {region:?} {location:?} {monitor:?} {minimum_origins} {zonal_affinity:?} {failover_policy:?}"
         )
     };
     pool_names(state).map(|(name, pool)| (name, describe(pool))).collect()

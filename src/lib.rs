@@ -25,9 +25,10 @@
 //! - [`wire`] writes it, cut to the size that client and transport allow.
 //!
 //! All of them read one [`state::State`], which [`config`] builds from the files and a reload
-//! replaces whole. [`explain`] shows the steps of a decision, [`changes`] what a reload changed, and
-//! [`serial`] keeps SOA serials. [`name`] and [`rr`] are the words that everything is written in.
-//! [`cli`] is the command line.
+//! replaces whole. [`explain`] shows the steps of a decision, [`simulate`] the shares of many,
+//! [`changes`] what a reload changed, and [`serial`] keeps SOA serials. [`name`] and [`rr`] are the
+//! words that everything is written in. [`cli`] is the command line. [`probe`] tries one address once,
+//! in the way of its monitor.
 //!
 //! What decides is pure: no I/O, no clock, no lock, no randomness, no log. Time, sequence numbers and
 //! state are arguments. Only the modules marked below, and [`config::files`], touch the world; a lint
@@ -59,6 +60,7 @@ pub mod scope;
 pub mod serial;
 #[allow(clippy::disallowed_methods, reason = "the edge: sockets, clock")]
 pub mod serve;
+pub mod simulate;
 pub mod state;
 #[allow(clippy::disallowed_methods, reason = "the edge: the files of the state folder")]
 pub mod state_folder;

@@ -36,6 +36,11 @@ pub struct Client {
     pub subnet: Option<ClientSubnet>,
 }
 
+impl Client {
+    /// A client of whom nothing is known.
+    pub const UNKNOWN: Self = Self { resolver: None, subnet: None };
+}
+
 /// Where a load balancer's client is, and the scope that goes with it.
 #[derive(Clone, Copy, Debug)]
 pub struct ClientPlace {
@@ -198,7 +203,8 @@ impl<'s, S: Sequences> Walk<'_, 's, S> {
         let place = &client.place;
         self.answer.steered_by = Some(balancer);
         let steering = state.steering(plan);
-        let Decision { outcome, .. } = decide(&steering, balancer, place);
+        let family = if self.record_type == RecordType::AAAA { Family::V6 } else { Family::V4 };
+        let Decision { outcome, .. } = decide(&steering, balancer, place, family, sequences);
         let pool = match outcome {
             Outcome::Available(pool) | Outcome::Fallback(pool) => pool,
             Outcome::Nothing(reason) => {

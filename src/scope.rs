@@ -67,6 +67,17 @@ pub enum FindError {
     },
 }
 
+impl FindError {
+    /// What was named.
+    pub fn name(&self) -> &str {
+        match self {
+            Self::Unknown { name, .. }
+            | Self::Ambiguous { name, .. }
+            | Self::UnknownZone { name, .. } => name,
+        }
+    }
+}
+
 fn hint(nearest: &Option<String>) -> String {
     nearest.as_ref().map(|name| format!("; did you mean {name:?}?")).unwrap_or_default()
 }
@@ -135,6 +146,18 @@ impl<'s> Scope<'s> {
         let pools = self.pools.iter().filter(|entry| entry.pool.name == name);
         match self.only(name, pools.map(|&entry| (entry, Found::Pool(entry.id))).collect())? {
             Found::Pool(id) | Found::Origin(id, _) => Ok(id),
+        }
+    }
+
+    /// The origins that are meant: of a pool all.
+    pub fn origins(&self, found: Found) -> Vec<(PoolId, OriginIndex)> {
+        match found {
+            Found::Origin(pool, origin) => vec![(pool, origin)],
+            Found::Pool(id) => {
+                let pool = self.pools.iter().find(|entry| entry.id == id);
+                let origins = pool.into_iter().flat_map(|entry| entry.pool.indexed());
+                origins.map(|(index, _)| (id, index)).collect()
+            }
         }
     }
 

@@ -151,10 +151,10 @@ pub(super) async fn put(
     plain_text("why", why.as_deref())?;
     plain_text("by", by.as_deref())?;
     let now = SystemTime::now();
-    let lasts = lasting(lasts.as_deref(), until.as_deref(), now)?;
+    let until = ending(lasts.as_deref(), until.as_deref(), now)?;
     blocking(move || {
         let subject = meant.find(&service.control.live().load().state)?;
-        let note = Note::new(now, lasts, by, why);
+        let note = Note { until, ..Note::new(now, None, by, why) };
         let said = Override { subject: subject.clone(), word, note: note.clone() };
         let kept = service.control.set_override(subject, word, note).map_err(|error| {
             Refusal::new(StatusCode::CONFLICT, error.to_string(), "DELETE lifts them")
@@ -269,12 +269,12 @@ fn refusal(error: FindError) -> Refusal {
     Refusal::new(status, error.to_string(), help)
 }
 
-/// How long something is to last, from `for` or `until`.
-fn lasting(
+/// When something is to end, in seconds since 1970, from `for` or `until`.
+fn ending(
     lasts: Option<&str>,
     until: Option<&str>,
     now: SystemTime,
-) -> Result<Option<Duration>, Refusal> {
+) -> Result<Option<u64>, Refusal> {
     let key = if lasts.is_some() { "for" } else { "until" };
     let lasts = match (lasts, until) {
         (None, None) => return Ok(None),
@@ -308,7 +308,9 @@ fn lasting(
         let error = format!("{key}: it would last longer than a hundred years");
         return Err(Refusal::bad(error, help));
     }
-    Ok(Some(lasts))
+    // Rounded: a time that was given as such is that time.
+    let end = (now + lasts).duration_since(UNIX_EPOCH).unwrap_or_default();
+    Ok(Some((end + Duration::from_millis(500)).as_secs()))
 }
 
 /// Refuses a text that would spoil what it is shown in.
@@ -332,11 +334,11 @@ mod tests {
     #[test]
     fn a_time_to_last_is_checked() {
         let now = UNIX_EPOCH + Duration::from_secs(1_000_000_000);
-        let of = |lasts, until| lasting(lasts, until, now);
+        let of = |lasts, until| ending(lasts, until, now);
         assert_eq!(of(None, None).unwrap(), None);
-        assert_eq!(of(Some("2h"), None).unwrap(), Some(Duration::from_secs(7200)));
-        let hour = of(None, Some("2001-09-09T02:46:40Z")).unwrap();
-        assert_eq!(hour, Some(Duration::from_secs(3600)));
+        assert_eq!(of(Some("2h"), None).unwrap(), Some(1_000_007_200));
+        let given = of(None, Some("2001-09-09T02:46:40Z")).unwrap();
+        assert_eq!(given, Some(1_000_003_600));
         for (lasts, until) in [
             (Some("2h"), Some("2001-09-09T02:46:40Z")),
             (Some("0s"), None),

@@ -32,15 +32,8 @@ pub(super) struct Explain {
     /// The resolver that a client subnet comes from [default: one without a location]
     #[arg(long, value_name = "IP")]
     resolver: Option<IpAddr>,
-    /// Assume that an origin or a whole pool is down; can be given several times
-    #[arg(long, value_name = "ORIGIN|POOL/ORIGIN|POOL")]
-    down: Vec<String>,
-    /// Assume that an origin or a whole pool is up, after all --down
-    #[arg(long, value_name = "ORIGIN|POOL/ORIGIN|POOL")]
-    up: Vec<String>,
-    /// Assume a round-trip time from the client to a pool, in milliseconds
-    #[arg(long, value_name = "POOL=MS", value_parser = parse_rtt)]
-    rtt: Vec<(String, Duration)>,
+    #[command(flatten)]
+    assumptions: Assumptions,
     /// Explain what this running server answers now, instead of what the files say
     #[arg(long, value_name = "URL", conflicts_with_all = ["down", "up", "rtt", "zones", "geo", "config"])]
     at: Option<String>,
@@ -51,6 +44,32 @@ pub(super) struct Explain {
     /// Print one JSON document
     #[arg(long)]
     json: bool,
+}
+
+/// What is assumed of health and round-trip times.
+#[derive(Args, Debug)]
+pub(super) struct Assumptions {
+    /// Assume that an origin or a whole pool is down; can be given several times
+    #[arg(long, value_name = "ORIGIN|POOL/ORIGIN|POOL")]
+    down: Vec<String>,
+    /// Assume that an origin or a whole pool is up, after all --down
+    #[arg(long, value_name = "ORIGIN|POOL/ORIGIN|POOL")]
+    up: Vec<String>,
+    /// Assume a round-trip time from the client to a pool, in milliseconds
+    #[arg(long, value_name = "POOL=MS", value_parser = parse_rtt)]
+    rtt: Vec<(String, Duration)>,
+}
+
+impl Assumptions {
+    /// In the order in which they take effect.
+    pub(super) fn into_list(self) -> Vec<Assumption> {
+        let forced =
+            |names: Vec<String>, up| names.into_iter().map(move |n| Assumption::Forced(n, up));
+        forced(self.down, false)
+            .chain(forced(self.up, true))
+            .chain(self.rtt.into_iter().map(|(pool, time)| Assumption::Rtt(pool, time)))
+            .collect()
+    }
 }
 
 fn parse_name(text: &str) -> Result<Name, String> {
@@ -100,12 +119,7 @@ impl Explain {
         diagnostics.retain(|diagnostic| diagnostic.severity == Severity::Error);
         // Only the serial in a negative answer depends on what was served; nothing is kept here.
         Serials::read(&server.state).unwrap_or_default().assign(&mut state);
-        let forced =
-            |names: Vec<String>, up| names.into_iter().map(move |n| Assumption::Forced(n, up));
-        let assumptions: Vec<_> = forced(self.down, false)
-            .chain(forced(self.up, true))
-            .chain(self.rtt.into_iter().map(|(pool, time)| Assumption::Rtt(pool, time)))
-            .collect();
+        let assumptions = self.assumptions.into_list();
         let health = match assume(&mut state, &self.name, &assumptions) {
             Ok(health) => health,
             Err(error) => {

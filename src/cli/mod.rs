@@ -8,6 +8,7 @@ mod explain;
 mod overrides;
 mod reload;
 mod serve;
+mod simulate;
 mod status;
 
 use std::io::{ErrorKind, Write};
@@ -57,6 +58,8 @@ enum Command {
     Enable(overrides::Lift),
     /// Let a running server read its files again.
     Reload(reload::Reload),
+    /// Replay a query log, or a mix of clients, and show which share each pool and origin gets.
+    Simulate(simulate::Simulate),
 }
 
 /// Which files are read.
@@ -93,6 +96,7 @@ pub fn main() -> ExitCode {
         Command::ForceDown(say) => say.run(Word::ForcedDown),
         Command::Enable(lift) => lift.run(),
         Command::Reload(reload) => reload.run(),
+        Command::Simulate(simulate) => simulate.run(),
     }
 }
 

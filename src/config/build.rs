@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use crate::config::load_balancers::{BalancerScope, ParsedBalancer, number_slots, parse_balancer};
 use crate::config::monitors::{Monitor, parse_monitor};
 use crate::config::pools::{MonitorId, PoolScope, Probes, check_name, parse_pool};
+use crate::config::proximity::Orders;
 use crate::config::reader::{File, Place, Table, Value};
 use crate::config::report::{Report, Source};
 use crate::config::rtt::{self, PoolsByName};
@@ -83,6 +84,7 @@ pub fn build(files: &Files, server: &Server, read: ReadText<'_>, report: &Report
         pools: Vec::new(),
         pool_zones: Vec::new(),
         rtt: RttTable::default(),
+        orders: Orders::default(),
         balancers: Vec::new(),
     };
     let mut common = Scope::default();
@@ -134,6 +136,7 @@ struct Builder<'b> {
     pools: Vec<Pool>,
     pool_zones: Vec<Option<Name>>,
     rtt: RttTable,
+    orders: Orders,
     balancers: Vec<ParsedBalancer>,
 }
 
@@ -277,6 +280,8 @@ impl Builder<'_> {
                 pool_names: &scope.pools,
                 pools: &self.pools,
                 regions: self.locator.regions(),
+                locator: &self.locator,
+                orders: &self.orders,
                 rtt: &self.rtt,
                 pop: self.server.pop.as_deref(),
                 negative_ttl,
@@ -345,6 +350,7 @@ fn empty_pool(name: &str) -> Pool {
         name: name.to_owned(),
         enabled: false,
         region: None,
+        location: None,
         monitor: None,
         minimum_origins: 1,
         zonal_affinity: Default::default(),

@@ -6,11 +6,13 @@ use std::hash::Hash;
 use std::time::Duration;
 
 use crate::config::duration::parse_duration;
+use crate::config::pool_weights::{all_alike, pool_weights};
+use crate::config::proximity::{Orders, proximity_rules};
 use crate::config::reader::{Place, Table, Value};
 use crate::config::report::remedy_for_name;
-use crate::locate::Regions;
 use crate::locate::codes::Area;
 use crate::locate::place::{Country, RegionId, Subdivision};
+use crate::locate::{Locator, Regions};
 use crate::name::Name;
 use crate::rr::Ttl;
 use crate::steer::load_balancer::{
@@ -18,6 +20,7 @@ use crate::steer::load_balancer::{
 };
 use crate::steer::plan::slot_count;
 use crate::steer::pool::{Family, Pool, PoolId, ZonalAffinity};
+use crate::steer::random::{self, RandomPools};
 use crate::steer::rtt::{self, RttTable};
 use crate::zone::rdata::ends_in_zone;
 
@@ -34,6 +37,10 @@ pub struct BalancerScope<'s> {
     pub pools: &'s [Pool],
     /// The region tree.
     pub regions: &'s Regions,
+    /// Where clients can be.
+    pub locator: &'s Locator,
+    /// The orders by distance, as far as they are known.
+    pub orders: &'s Orders,
     /// The round-trip times.
     pub rtt: &'s RttTable,
     /// The pop of this node.
@@ -93,8 +100,11 @@ pub fn parse_balancer(
         Some(value) => pool(&value, scope),
         None => pools.last().copied(),
     };
-    let policies = [("failover", Policy::Failover), ("geo", Policy::Geo), ("rtt", Policy::Rtt)];
-    let policy = steering(&table, &policies);
+    let steering = table.optional("steering");
+    let policy = match &steering {
+        Some(value) => value.choice(&Policy::ALL),
+        None => Some(Policy::default()),
+    };
     let clients = [("ecs", ClientSource::Ecs), ("resolver", ClientSource::Resolver)];
     let client =
         table.optional("client").and_then(|value| value.choice(&clients)).unwrap_or_default();
@@ -104,14 +114,17 @@ pub fn parse_balancer(
     }
     let ttl = ttl.map_or(DEFAULT_TTL, |(ttl, _)| ttl);
     let answers = table.optional("answers").and_then(|value| answers(&value));
-    let rules = match policy {
-        Some(Policy::Geo) => geo_rules(&table, scope, &pools),
+    let rules = match (policy, &steering) {
+        (Some(Policy::Geo), _) => geo_rules(&table, scope, &pools),
+        (Some(Policy::Proximity), Some(value)) => proximity_rules(value, scope, &pools),
         _ => Rules { lists: vec![rule("pools", pools.clone())], ..Rules::default() },
     };
     belongs_to(&table, policy, Policy::Geo, &["pop_pools", "country_pools", "region_pools"]);
     let tolerance = table.optional("rtt_tolerance").and_then(|value| rtt_tolerance(&value));
     belongs_to(&table, policy, Policy::Rtt, &["rtt_tolerance"]);
-    table.not_offered(&["flatten", "pool_weights", "session_affinity"]);
+    let weights = table.optional("pool_weights").map(|value| pool_weights(&value, scope, &pools));
+    belongs_to(&table, policy, Policy::Random, &["pool_weights"]);
+    table.not_offered(&["flatten", "session_affinity"]);
     table.finish();
 
     let rtt_tolerance = tolerance.unwrap_or_default();
@@ -125,6 +138,10 @@ pub fn parse_balancer(
         answers: answers.unwrap_or(Answers::Count(1)),
         fallback_pool: fallback?,
         rules,
+        random: (policy == Policy::Random).then(|| RandomPools {
+            weights: weights.unwrap_or_else(|| all_alike(&pools)),
+            first_slot: 0,
+        }),
         slots: Vec::new(),
         depends_on_client: false,
     };
@@ -140,6 +157,10 @@ pub fn number_slots(balancer: &mut LoadBalancer, pools: &[Pool], first: u32) -> 
     for id in reachable_pools(balancer) {
         balancer.slots.push((id, next));
         next = next.saturating_add(pools.get(id.0 as usize).map_or(0, slot_count));
+    }
+    if let Some(random) = &mut balancer.random {
+        random.first_slot = next;
+        next = next.saturating_add(random::SLOTS);
     }
     next
 }
@@ -157,28 +178,9 @@ fn rule(name: impl Into<String>, candidates: Vec<PoolId>) -> Rule {
     Rule { name: name.into(), candidates }
 }
 
-/// The policy; those of the specification that are not offered are told apart from typos.
-fn steering(table: &Table<'_, '_>, policies: &[(&'static str, Policy)]) -> Option<Policy> {
-    let Some(value) = table.optional("steering") else { return Some(Policy::Failover) };
-    if value.is_string()
-        && let Some(word @ ("proximity" | "random")) = value.string("a policy")
-    {
-        value.error(
-            format!("{word:?} steering is not offered by this version"),
-            "use \"failover\", \"geo\" or \"rtt\"",
-        );
-        return None;
-    }
-    value.choice(policies)
-}
-
 /// Refuses keys that only one policy uses.
 fn belongs_to(table: &Table<'_, '_>, policy: Option<Policy>, owner: Policy, keys: &[&'static str]) {
-    let word = match owner {
-        Policy::Failover => "failover",
-        Policy::Geo => "geo",
-        Policy::Rtt => "rtt",
-    };
+    let word = owner.word();
     for key in keys {
         if let Some(value) = table.optional(key)
             && policy.is_some_and(|policy| policy != owner)
@@ -435,6 +437,7 @@ fn depends_on_client(balancer: &LoadBalancer, pools: &[Pool]) -> bool {
     let default = rules.lists.get(usize::from(rules.default)).map(|rule| &rule.candidates);
     let indices = rules.subdivisions.iter().map(|&(_, list)| list);
     let indices = indices.chain(rules.countries.iter().map(|&(_, list)| list));
+    let indices = indices.chain(rules.spots.iter().map(|&(_, list)| list));
     let mut indices = indices.chain(rules.regions.iter().map(|&(_, list)| list));
     let differs = rules.pop.is_none()
         && indices

@@ -248,6 +248,15 @@ pub fn parse_monitor(
         }
     }
     let probe = parse_probe(kind, &table, place, allow_exec);
+    let is_without_name = |key| table.optional(key).is_none();
+    if probe.as_ref().is_some_and(checks_certificates)
+        && ["sni", "host"].into_iter().all(is_without_name)
+    {
+        value.key_warning(
+            "the name in the certificate is not checked: the monitor has neither sni nor host",
+            "give the name that the certificate must have as sni",
+        );
+    }
     table.finish();
     Some(Monitor {
         name: name.to_owned(),
@@ -261,6 +270,15 @@ pub fn parse_monitor(
         flap_threshold,
         flap_window,
     })
+}
+
+/// True if the probe checks a certificate.
+fn checks_certificates(probe: &Probe) -> bool {
+    match probe {
+        Probe::Http(http) => http.tls.as_ref().is_some_and(|tls| tls.verify),
+        Probe::Tls { tls, .. } => tls.verify,
+        _ => false,
+    }
 }
 
 fn word(kind: Kind) -> &'static str {

@@ -8,6 +8,7 @@ use crate::config::reader::{Table, Value};
 use crate::config::report::remedy_for_name;
 use crate::locate::Regions;
 use crate::locate::place::{AvailabilityZoneId, AvailabilityZones};
+use crate::locate::subnets::read_location;
 use crate::steer::pool::{
     FailoverPolicy, MAX_ORIGINS, Origin, OriginAddress, Pool, ProbeId, Role, ZonalAffinity,
 };
@@ -55,6 +56,7 @@ pub fn parse_pool(name: &str, value: &Value<'_, '_>, scope: &mut PoolScope<'_>) 
     let table = value.table("a table of a pool's keys")?;
     let enabled = table.optional("enabled").and_then(|value| value.boolean()).unwrap_or(true);
     let region = table.optional("region").and_then(|value| scope.regions.read_name(&value));
+    let location = table.optional("location").and_then(|value| read_location(&value));
     let monitor = table.optional("monitor").and_then(|value| monitor(&value, scope.monitors));
     let minimum = table.optional("minimum_origins");
     let minimum_origins = minimum
@@ -99,12 +101,13 @@ pub fn parse_pool(name: &str, value: &Value<'_, '_>, scope: &mut PoolScope<'_>) 
             "enable one, or give one a weight, unless the pool is drained on purpose",
         );
     }
-    table.not_offered(&["location", "subset_size", "slow_start", "hold_down", "manual_resume"]);
+    table.not_offered(&["subset_size", "slow_start", "hold_down", "manual_resume"]);
     table.finish();
     Some(Pool {
         name: name.to_owned(),
         enabled,
         region,
+        location,
         monitor: monitor.map(|(name, _)| name),
         minimum_origins,
         zonal_affinity,

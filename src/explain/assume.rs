@@ -3,11 +3,11 @@
 use std::time::Duration;
 
 use crate::name::Name;
-use crate::scope::{FindError, Found, Scope};
+use crate::scope::{FindError, Scope};
 use crate::state::State;
 use crate::steer::availability::{Health, HealthState};
 use crate::steer::load_balancer::{Policy, Rule, Rules};
-use crate::steer::pool::{Pool, PoolId};
+use crate::steer::pool::{OriginIndex, PoolId};
 
 /// One thing to assume.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -29,26 +29,79 @@ pub fn assume(
     name: &Name,
     assumptions: &[Assumption],
 ) -> Result<Health, FindError> {
-    let mut health = Health::uniform(state.probes.targets().len(), HealthState::Healthy);
-    let mut times = Vec::new();
-    let scope = Scope::of_name(state, name);
-    for assumption in assumptions {
-        match assumption {
-            Assumption::Forced(name, up) => match scope.find(name)? {
-                Found::Origin(pool, origin) => health.force(pool, origin, *up),
-                Found::Pool(id) => {
-                    for (origin, _) in state.pool(id).into_iter().flat_map(Pool::indexed) {
-                        health.force(id, origin, *up);
-                    }
-                }
-            },
-            Assumption::Rtt(name, time) => times.push((scope.pool(name)?, *time)),
+    let scopes = vec![Scope::of_name(state, name)];
+    let (effects, unknown) = effects(&scopes, assumptions)?;
+    let health = effects.apply(state);
+    unknown.into_iter().next().map_or(Ok(health), Err)
+}
+
+/// Applies assumptions for questions about any name: in each zone a name means what it would mean
+/// there. Gives the names that mean nothing in any zone, too.
+///
+/// # Errors
+/// [`FindError::Ambiguous`] if a name means several things in a zone.
+pub fn assume_everywhere(
+    state: &mut State,
+    assumptions: &[Assumption],
+) -> Result<(Health, Vec<FindError>), FindError> {
+    let scopes: Vec<_> = state.zones.iter().map(|zone| Scope::of_name(state, &zone.apex)).collect();
+    let (effects, mut unknown) = effects(&scopes, assumptions)?;
+    for error in &mut unknown {
+        if let FindError::Unknown { zone, .. } = error {
+            *zone = Some("any zone".to_owned());
         }
     }
-    if !times.is_empty() {
-        assume_times(state, &times);
+    Ok((effects.apply(state), unknown))
+}
+
+/// What assumptions come to.
+#[derive(Default)]
+struct Effects {
+    forced: Vec<(PoolId, OriginIndex, bool)>,
+    times: Vec<(PoolId, Duration)>,
+}
+
+impl Effects {
+    fn apply(self, state: &mut State) -> Health {
+        let mut health = Health::uniform(state.probes.targets().len(), HealthState::Healthy);
+        for (pool, origin, up) in self.forced {
+            health.force(pool, origin, up);
+        }
+        if !self.times.is_empty() {
+            assume_times(state, &self.times);
+        }
+        health
     }
-    Ok(health)
+}
+
+/// What assumptions come to in these zones, and the names that mean nothing in any of them.
+fn effects(
+    scopes: &[Scope<'_>],
+    assumptions: &[Assumption],
+) -> Result<(Effects, Vec<FindError>), FindError> {
+    let (mut effects, mut unknown) = (Effects::default(), Vec::new());
+    for assumption in assumptions {
+        let mut nothing = None;
+        let mut is_known = false;
+        for scope in scopes {
+            let found = match assumption {
+                Assumption::Forced(name, up) => scope.find(name).map(|found| {
+                    let origins = scope.origins(found).into_iter();
+                    effects.forced.extend(origins.map(|(pool, origin)| (pool, origin, *up)));
+                }),
+                Assumption::Rtt(name, time) => {
+                    scope.pool(name).map(|pool| effects.times.push((pool, *time)))
+                }
+            };
+            match found {
+                Ok(()) => is_known = true,
+                Err(error @ FindError::Ambiguous { .. }) => return Err(error),
+                Err(error) => nothing = Some(error),
+            }
+        }
+        unknown.extend(nothing.filter(|_| !is_known));
+    }
+    Ok((effects, unknown))
 }
 
 /// Gives the pools these times in every row, and orders the candidates of all RTT steering anew.

@@ -16,7 +16,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 pub use crate::explain::asker::{Asker, ClientText};
-pub use crate::explain::assume::{Assumption, assume};
+pub use crate::explain::assume::{Assumption, assume, assume_everywhere};
 pub use crate::explain::facts::{Facts, NoFacts, Said};
 pub(crate) use crate::explain::steps::{origin_reason, pool_part};
 
@@ -139,6 +139,24 @@ pub struct SteeringPart {
     /// With `rtt`: the milliseconds that the order follows from, by pool.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rtt: Option<BTreeMap<String, f64>>,
+    /// With `proximity`: where distances are measured from, if that is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub from: Option<FromPart>,
+    /// With `proximity`: the kilometres from there, by pool.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub distance: Option<BTreeMap<String, f64>>,
+    /// With `random`: the share of the answers of each pool that can be chosen, 0 to 1.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub shares: Option<BTreeMap<String, f64>>,
+}
+
+/// Where distances are measured from.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct FromPart {
+    /// The latitude and longitude in degrees.
+    pub location: [f64; 2],
+    /// `client`, or `country` where they are those of its middle.
+    pub of: Word,
 }
 
 /// A candidate.

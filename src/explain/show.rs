@@ -32,6 +32,17 @@ impl Explanation {
             for (pool, milliseconds) in steering.rtt.iter().flatten() {
                 writeln!(f, "               {pool} {milliseconds} ms")?;
             }
+            if let Some(from) = &steering.from {
+                let [latitude, longitude] = from.location;
+                let of = if from.of == "country" { ", the middle of the country" } else { "" };
+                writeln!(f, "               from {latitude}, {longitude}{of}")?;
+            }
+            for (pool, kilometres) in steering.distance.iter().flatten() {
+                writeln!(f, "               {pool} {kilometres} km")?;
+            }
+            for (pool, share) in steering.shares.iter().flatten() {
+                writeln!(f, "               {pool} {:.1} %", share * 100.0)?;
+            }
         }
         for pool in self.pools.iter().flatten() {
             let available = if pool.available { "available" } else { "not available" };
@@ -40,6 +51,9 @@ impl Explanation {
         match (&self.pool, self.fallback) {
             (Some(pool), Some(true)) => {
                 writeln!(f, "pool           {pool}, the fallback pool: no candidate is available")?;
+            }
+            (Some(pool), _) if self.steering.as_ref().is_some_and(|s| s.shares.is_some()) => {
+                writeln!(f, "pool           {pool}, the first of the sequence")?;
             }
             (Some(pool), _) => writeln!(f, "pool           {pool}, the first available")?,
             (None, _) => {

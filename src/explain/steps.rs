@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde_json::json;
 
 use crate::explain::{
-    ChoicePart, FailoverPart, OriginPart, PoolPart, Said, Scene, SteeringPart, ZonalPart,
+    ChoicePart, FailoverPart, FromPart, OriginPart, PoolPart, Said, Scene, SteeringPart, ZonalPart,
 };
 use crate::health::overrides::Word;
 use crate::locate::place::Place;
@@ -15,8 +15,9 @@ use crate::steer::eligible::{Original, Source, original_eligible};
 use crate::steer::load_balancer::{Answers, LoadBalancer, Policy};
 use crate::steer::plan::FamilyPlan;
 use crate::steer::pool::{Family, Origin, OriginIndex, Pool, PoolId, Role, ZonalAffinity};
+use crate::steer::proximity::{Point, client_coordinates};
 use crate::steer::zonal::{Verdict, Zonal, modify, zone_in};
-use crate::steer::{Decision, Outcome, decide};
+use crate::steer::{Decision, FirstOnly, Outcome, decide};
 
 /// What the steps of one decision read.
 pub(super) struct Steps<'e> {
@@ -41,8 +42,7 @@ pub(super) struct Explained {
 impl Steps<'_> {
     /// Explains all steps for a query of this type.
     pub(super) fn explain(&self, record_type: RecordType) -> Explained {
-        let Decision { rule, outcome } =
-            decide(&self.scene.state.steering(self.scene.plan), self.balancer, self.place);
+        let Decision { rule, outcome } = self.decide(record_type);
         let (chosen, shown, fallback) = match outcome {
             Outcome::Available(pool) => (Some(pool), pool, false),
             Outcome::Fallback(pool) => (Some(pool), pool, true),
@@ -83,12 +83,14 @@ impl Steps<'_> {
         explained
     }
 
+    /// The decision of sequence number 0.
+    fn decide(&self, record_type: RecordType) -> Decision<'_> {
+        let family = if record_type == RecordType::AAAA { Family::V6 } else { Family::V4 };
+        let steering = self.scene.state.steering(self.scene.plan);
+        decide(&steering, self.balancer, self.place, family, &FirstOnly)
+    }
+
     fn steering(&self, rule: &str, candidates: &[PoolId]) -> SteeringPart {
-        let policy = match self.balancer.policy {
-            Policy::Failover => "failover",
-            Policy::Geo => "geo",
-            Policy::Rtt => "rtt",
-        };
         let name = |&pool: &PoolId| self.scene.state.pool_name(pool).to_owned();
         let rtt = (self.balancer.policy == Policy::Rtt).then(|| {
             let pop = self.scene.state.pop.as_deref();
@@ -97,11 +99,32 @@ impl Steps<'_> {
             let figure = |pool: &PoolId| Some((name(pool), row?.get(pool)?.as_secs_f64() * 1000.0));
             candidates.iter().filter_map(figure).collect::<BTreeMap<_, _>>()
         });
+        let from = (self.balancer.policy == Policy::Proximity)
+            .then(|| client_coordinates(self.place))
+            .flatten();
+        let distance = from.map(|from| {
+            let kilometres = |pool: &PoolId| {
+                let location = self.scene.state.pool(*pool)?.location?;
+                let apart = Point::from(location).distance(Point::from(from));
+                Some((name(pool), (apart * 10.0).round() / 10.0))
+            };
+            candidates.iter().filter_map(kilometres).collect::<BTreeMap<_, _>>()
+        });
+        let shares = self.balancer.random.as_ref().map(|random| {
+            let share = |(pool, share)| (name(&pool), share);
+            random.shares(self.scene.plan).into_iter().map(share).collect::<BTreeMap<_, _>>()
+        });
         SteeringPart {
-            policy: policy.into(),
+            policy: self.balancer.policy.word().into(),
             rule: rule.to_owned(),
             candidates: candidates.iter().map(name).collect(),
             rtt,
+            from: from.map(|from| FromPart {
+                location: from.to_degrees(),
+                of: if self.place.coordinates.is_some() { "client" } else { "country" }.into(),
+            }),
+            distance,
+            shares,
         }
     }
 

@@ -3,19 +3,18 @@
 
 use std::time::{Duration, Instant};
 
-/// The longest pause between two first probes.
-const FIRST_PAUSE: Duration = Duration::from_millis(1);
-/// How long the first probes of any number of addresses are spread over.
-const FIRST_ROUND: Duration = Duration::from_secs(2);
+/// The pause between two first probes: those of 10,000 addresses are begun within the usual
+/// `startup_wait`, and not so fast that the machine is too busy to see their replies in time.
+const FIRST_PAUSE: Duration = Duration::from_micros(400);
 /// The fractional part of the golden ratio, in 2^-64: its multiples fall evenly between 0 and 1,
 /// however many of them there are.
 const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;
 
-/// When the first probe of the `number`th of `count` new addresses begins, from now.
-pub fn first(number: usize, count: usize) -> Duration {
-    let count = u32::try_from(count.max(1)).unwrap_or(u32::MAX);
-    let number = u32::try_from(number).unwrap_or(u32::MAX);
-    FIRST_PAUSE.min(FIRST_ROUND / count) * number
+/// When the first probe of the `number`th new address begins, from now: at once, but within its
+/// interval for any number of them.
+pub fn first(number: usize, interval: Duration) -> Duration {
+    let nanos = FIRST_PAUSE.as_nanos() * (number as u128) % interval.as_nanos().max(1);
+    Duration::from_nanos(u64::try_from(nanos).unwrap_or(0))
 }
 
 /// How far into its interval the `number`th address is probed.
@@ -42,9 +41,11 @@ mod tests {
 
     #[test]
     fn first_probes_are_at_once_and_not_all_at_the_same_time() {
-        assert_eq!(first(0, 1), Duration::ZERO);
-        assert_eq!(first(3, 10), Duration::from_millis(3));
-        assert!(first(9_999, 10_000) <= FIRST_ROUND);
+        let second = Duration::from_secs(1);
+        assert_eq!(first(0, second), Duration::ZERO);
+        assert_eq!(first(5, second), Duration::from_millis(2));
+        assert!(first(9_999, 10 * second) < 5 * second);
+        assert!((0..10_000).all(|number| first(number, second) < second));
     }
 
     #[test]

@@ -5,6 +5,7 @@
 //! addresses; `compose` lays them over one another, and the `table` is compiled from that. A query only touches
 //! the table: [`Locator::locate`]. Nothing here reads files; the caller hands in their contents.
 
+pub mod centroids;
 pub mod codes;
 mod compose;
 pub mod mmdb;

@@ -149,6 +149,11 @@ impl AvailabilityZones {
         Some(id)
     }
 
+    /// The number of a name, if it was mentioned.
+    pub fn find(&self, name: &str) -> Option<AvailabilityZoneId> {
+        self.by_name.get(name).copied()
+    }
+
     /// The name of a number.
     pub fn name(&self, id: AvailabilityZoneId) -> &str {
         self.names.get(usize::from(id.0)).map_or("", String::as_str)

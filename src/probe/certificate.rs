@@ -101,7 +101,9 @@ pub(super) fn failure(error: &Error) -> Failure {
     let words = match error {
         Error::InvalidCertificate(error) => return Failure::Certificate(refusal(error)),
         Error::InvalidMessage(_) => "the server does not speak TLS on this port".to_owned(),
-        Error::AlertReceived(alert) => format!("the server ended the handshake: {alert:?}"),
+        Error::AlertReceived(alert) => {
+            format!("the server ended the handshake: {}", spaced(&format!("{alert:?}")))
+        }
         Error::PeerIncompatible(_) => {
             "the server offers neither TLS 1.2 nor TLS 1.3 with a known cipher suite".to_owned()
         }
@@ -109,6 +111,18 @@ pub(super) fn failure(error: &Error) -> Failure {
         other => other.to_string(),
     };
     Failure::Tls(plain(&words))
+}
+
+/// `HandshakeFailure` as "handshake failure".
+fn spaced(name: &str) -> String {
+    let mut words = String::new();
+    for letter in name.chars() {
+        if letter.is_ascii_uppercase() && !words.is_empty() {
+            words.push(' ');
+        }
+        words.push(letter.to_ascii_lowercase());
+    }
+    words
 }
 
 fn refusal(error: &CertificateError) -> String {
@@ -182,6 +196,7 @@ mod tests {
 
     #[test]
     fn names_are_shown_bare() {
+        assert_eq!(spaced("HandshakeFailure"), "handshake failure");
         assert_eq!(bare_name("DnsName(\"a.example\")"), "a.example");
         assert_eq!(bare_name("IpAddress(192.0.2.1)"), "192.0.2.1");
         assert_eq!(bare_name("a.example"), "a.example");

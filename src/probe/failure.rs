@@ -51,7 +51,7 @@ pub enum Failure {
     #[error("more than 64 KiB of headers, or more than 100 of them")]
     Headers,
     /// The exchange breaks the protocol.
-    #[error("the reply is not HTTP: {0}")]
+    #[error("the reply is not valid HTTP: {0}")]
     NotHttp(String),
     /// Too many redirects.
     #[error("redirected more than 5 times")]
@@ -112,6 +112,11 @@ impl fmt::Display for Stage {
 }
 
 impl Failure {
+    /// True if the probe could not be made, for a reason on this machine: it says nothing of the server.
+    pub fn is_of_this_machine(&self) -> bool {
+        matches!(self, Self::ThisMachine(_))
+    }
+
     /// What the system says of a connection or of a datagram's way.
     pub(super) fn of_connection(error: &io::Error) -> Self {
         use io::ErrorKind;

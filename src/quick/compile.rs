@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use crate::locate::place::{Country, RegionId, Subdivision};
+use crate::locate::place::{Coordinates, Country, RegionId, Subdivision};
 use crate::quick::pools::{Pools, Target};
 use crate::quick::query::{KEY, key_and_hash};
 use crate::quick::{Entry, INLINE_TARGETS, Quick, Slot, tag_of};
@@ -20,8 +20,16 @@ const MAX_PROFILES: usize = 256 << 20;
 const MAX_RULES: usize = 255;
 
 /// What a profile follows from: who matches which rule, whatever the rules lead to.
-type ProfileKey<'s> =
-    (Option<u16>, &'s [(Subdivision, u16)], &'s [(Country, u16)], &'s [(RegionId, u16)], u16);
+/// Lists by coordinates are very long, and shared where they are the same: their address tells them
+/// apart.
+type ProfileKey<'s> = (
+    Option<u16>,
+    &'s [(Subdivision, u16)],
+    Option<*const (Coordinates, u16)>,
+    &'s [(Country, u16)],
+    &'s [(RegionId, u16)],
+    u16,
+);
 
 impl Quick {
     /// Makes the tables.
@@ -100,8 +108,10 @@ struct Profiles<'s> {
 impl<'s> Profiles<'s> {
     /// The number of a load balancer's profile; none if there is no room for it.
     fn number(&mut self, state: &State, balancer: &'s LoadBalancer) -> Option<u32> {
-        let Rules { pop, subdivisions, countries, regions, default, .. } = &balancer.rules;
-        let key: ProfileKey<'s> = (*pop, subdivisions, countries, regions, *default);
+        let Rules { pop, subdivisions, spots, countries, regions, default, .. } = &balancer.rules;
+        // Empty ones are alike, wherever they are.
+        let spots = (!spots.is_empty()).then_some(spots.as_ptr());
+        let key: ProfileKey<'s> = (*pop, subdivisions, spots, countries, regions, *default);
         if let Some(&profile) = self.known.get(&key) {
             return Some(profile);
         }
@@ -125,7 +135,9 @@ impl<'s> Profiles<'s> {
 fn is_quick(state: &State, id: LoadBalancerId, balancer: &LoadBalancer) -> bool {
     let key = balancer.name.to_key();
     let node = state.zones.find(&key, RecordType::A).and_then(|zone| zone.node_at(&key));
-    balancer.answers == Answers::Count(1)
+    // Random steering draws a number before the pool's: the long way does.
+    balancer.random.is_none()
+        && balancer.answers == Answers::Count(1)
         && key.len() <= KEY
         && balancer.rules.lists.len() <= MAX_RULES
         && node.is_some_and(|node| node.steered == Some(id))

@@ -74,14 +74,19 @@ pub fn serve(
     token: Option<Token>,
     early_hangup: Arc<AtomicBool>,
 ) -> Result<(), ServeError> {
-    let sockets = Sockets { dns: bind_all(&server)?, admin: bind_admin(&server)? };
-    let mut serials = remembered_serials(&server);
-    keep_serials(&server, &mut state, &mut serials);
     let mut builder = tokio::runtime::Builder::new_multi_thread();
     if server.workers > 0 {
         builder.worker_threads(server.workers);
     }
     let runtime = builder.enable_all().build()?;
+    // Whoever sees that the addresses are listened on may send a signal.
+    let signals = {
+        let _within = runtime.enter();
+        Signals::new()?
+    };
+    let sockets = Sockets { dns: bind_all(&server)?, admin: bind_admin(&server)? };
+    let mut serials = remembered_serials(&server);
+    keep_serials(&server, &mut state, &mut serials);
     let prober = Arc::new(prober_of(&server, &state)?);
     let (to_prober, targets) = tokio::sync::mpsc::unbounded_channel();
     let (to_recorder, results) = std::sync::mpsc::channel();
@@ -89,7 +94,8 @@ pub fn serve(
     start_prober(targets, to_recorder)?;
     start_recorder(results, Arc::clone(&control))?;
     let reloader = Reloader::new(paths, server.clone(), Arc::clone(&control), serials, token);
-    runtime.block_on(run(&server, &control, Arc::new(reloader), sockets, &early_hangup))?;
+    let reloader = Arc::new(reloader);
+    runtime.block_on(run(&server, &control, reloader, sockets, signals, &early_hangup))?;
     control.stop_probing();
     // What a client keeps open does not hold up the end.
     runtime.shutdown_timeout(Duration::from_millis(100));
@@ -239,9 +245,9 @@ async fn run(
     control: &Arc<Control>,
     reloader: Arc<Reloader>,
     sockets: Sockets,
+    mut signals: Signals,
     early_hangup: &AtomicBool,
 ) -> Result<(), ServeError> {
-    let mut signals = Signals::new()?;
     let live = control.live();
     let Sockets { dns: sockets, admin } = sockets;
     let service = Arc::new(Service::new(Arc::clone(control), Arc::clone(&reloader)));

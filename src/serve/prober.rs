@@ -10,18 +10,23 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use tokio::sync::mpsc::UnboundedReceiver;
-use tokio::task::{AbortHandle, JoinError, JoinSet, LocalSet};
-use tracing::error;
+use tokio::task::{AbortHandle, JoinError, JoinSet};
+use tracing::{error, warn};
 
 use crate::config::monitors::Monitor;
 use crate::health::TargetKey;
 use crate::health::schedule::{first, next, phase};
 use crate::health::track::Outcome;
-use crate::probe::{Prober, is_probed};
+use crate::probe::{Failure, Prober, Success, is_probed};
 use crate::serve::control::Control;
 
 /// How often what only the passing of time asks for is done.
 const TICK: Duration = Duration::from_millis(200);
+
+/// How long nothing more is logged of probes that cannot be made.
+const QUIET: Duration = Duration::from_secs(10);
+/// How many probes are begun before others have their turn.
+const AT_ONCE: usize = 8;
 
 /// What is to be probed, and with what.
 #[derive(Clone, Debug, Default)]
@@ -55,8 +60,11 @@ pub fn start_prober(
 ) -> io::Result<JoinHandle<()>> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     thread::Builder::new().name("prober".to_owned()).spawn(move || {
-        let probing = LocalSet::new();
-        probing.block_on(&runtime, Probing::new(results).run(targets));
+        // As a task, since what wakes the runtime's own future costs a system call each time.
+        let probing = runtime.spawn(Probing::new(results).run(targets));
+        if let Err(fault) = runtime.block_on(probing) {
+            error!(%fault, "the prober ended; health stays as it is");
+        }
     })
 }
 
@@ -96,6 +104,26 @@ struct Probing {
     /// Tells what is due at the same time apart.
     queued: u64,
     running: JoinSet<Finished>,
+    troubles: Troubles,
+}
+
+/// Probes that could not be made: there may be thousands a second, so not each is logged.
+#[derive(Debug, Default)]
+struct Troubles {
+    logged: Option<Instant>,
+    since: u64,
+}
+
+impl Troubles {
+    fn add(&mut self, now: Instant, key: &TargetKey, failure: &Failure) {
+        self.since += 1;
+        if self.logged.is_none_or(|logged| now.duration_since(logged) >= QUIET) {
+            let TargetKey { monitor, address, .. } = key;
+            let probes = std::mem::take(&mut self.since);
+            self.logged = Some(now);
+            warn!(probes, monitor, %address, reason = %failure, "probes could not be made");
+        }
+    }
 }
 
 /// When something is due, and its number in the queue.
@@ -123,7 +151,8 @@ enum Activity {
 struct Finished {
     key: Arc<TargetKey>,
     began: Instant,
-    outcome: Outcome,
+    ended: Instant,
+    result: Result<Success, Failure>,
 }
 
 impl Probing {
@@ -135,6 +164,7 @@ impl Probing {
             queue: BTreeMap::new(),
             queued: 0,
             running: JoinSet::new(),
+            troubles: Troubles::default(),
         }
     }
 
@@ -153,7 +183,10 @@ impl Probing {
                     None => return,
                 },
                 Some(ended) = self.running.join_next() => self.finish(ended),
-                () = due => self.begin_due(),
+                () = due => {
+                    self.begin_due();
+                    tokio::task::yield_now().await;
+                }
             }
         }
     }
@@ -165,18 +198,14 @@ impl Probing {
         self.prober = prober;
         let now = Instant::now();
         let mut old = std::mem::take(&mut self.slots);
-        let probed = || list.iter().filter(|target| is_probed(&target.monitor)).enumerate();
-        let is_new = |target: &Target| {
-            old.get(&target.key).is_none_or(|slot| slot.monitor != target.monitor)
-        };
-        let count = probed().filter(|(_, target)| is_new(target)).count();
+        let probed = list.iter().filter(|target| is_probed(&target.monitor)).enumerate();
         let mut new = 0;
-        for (number, Target { key, monitor }) in probed() {
+        for (number, Target { key, monitor }) in probed {
             let known = old.remove(key);
             let slot = match known {
                 Some(slot) if slot.monitor == *monitor => slot,
                 known => {
-                    let at = now + first(new, count);
+                    let at = now + first(new, monitor.interval);
                     new += 1;
                     let activity = match known.map(|slot| slot.activity) {
                         Some(Activity::Runs { probe, .. }) => Activity::Runs { probe, again: true },
@@ -207,13 +236,14 @@ impl Probing {
         Activity::Waits(due)
     }
 
-    /// Begins every probe that is due.
+    /// Begins probes that are due: a few, and then those that run have their turn. So a prober that is
+    /// behind goes on with what it has begun, which would otherwise time out for want of attention.
     fn begin_due(&mut self) {
         let now = Instant::now();
-        while let Some(entry) = self.queue.first_entry() {
-            if entry.key().0 > now {
+        for _ in 0..AT_ONCE {
+            let Some(entry) = self.queue.first_entry().filter(|entry| entry.key().0 <= now) else {
                 return;
-            }
+            };
             let key = entry.remove();
             let (Some(slot), Some(prober)) = (self.slots.get_mut(&key), &self.prober) else {
                 continue;
@@ -221,14 +251,9 @@ impl Probing {
             let (prober, monitor) = (Arc::clone(prober), Arc::clone(&slot.monitor));
             let began = Instant::now();
             // The future of an HTTP probe is large, and most addresses wait most of the time.
-            let probe = self.running.spawn_local(Box::pin(async move {
+            let probe = self.running.spawn(Box::pin(async move {
                 let result = prober.probe(&monitor, key.address).await;
-                let at = Instant::now();
-                let (rtt, failure) = match result {
-                    Ok(success) => (success.rtt, None),
-                    Err(failure) => (None, Some(failure.to_string())),
-                };
-                Finished { key, began, outcome: Outcome { at, rtt, failure } }
+                Finished { key, began, ended: Instant::now(), result }
             }));
             slot.activity = Activity::Runs { probe, again: false };
         }
@@ -236,15 +261,28 @@ impl Probing {
 
     /// Passes a result on, and puts the address back into the queue.
     fn finish(&mut self, ended: Result<Finished, JoinError>) {
-        let Finished { key, began, outcome } = match ended {
+        let Finished { key, began, ended, result } = match ended {
             Ok(finished) => finished,
             Err(error) if error.is_cancelled() => return,
             Err(error) => return self.recover(&error),
         };
         let Some(slot) = self.slots.get(&key) else { return };
         let Activity::Runs { again, .. } = slot.activity else { return };
-        // Without a receiver the process is about to end.
-        let _ended = self.results.send((Arc::clone(&key), outcome));
+        let outcome = match result {
+            Ok(Success { rtt }) => Some(Outcome { at: ended, rtt, failure: None }),
+            // An origin is not down because this machine cannot probe it.
+            Err(failure) if failure.is_of_this_machine() => {
+                self.troubles.add(ended, &key, &failure);
+                None
+            }
+            Err(failure) => {
+                Some(Outcome { at: ended, rtt: None, failure: Some(failure.to_string()) })
+            }
+        };
+        if let Some(outcome) = outcome {
+            // Without a receiver the process is about to end.
+            let _ended = self.results.send((Arc::clone(&key), outcome));
+        }
         let at = if again {
             Instant::now()
         } else {

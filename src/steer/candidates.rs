@@ -3,7 +3,7 @@
 use crate::locate::place::{Place, RegionId};
 use crate::steer::load_balancer::{Rule, Rules};
 
-/// The list that a client matches: the most specific of pop, subdivision, country, region (or its
+/// The list that a client matches: the most specific of pop, subdivision, coordinates, country, region (or its
 /// nearest ancestor that has a list), else the default. `parents` holds each region's parent.
 #[inline]
 pub fn matching<'r>(rules: &'r Rules, place: &Place, parents: &[Option<RegionId>]) -> &'r Rule {
@@ -19,6 +19,7 @@ pub fn matching_index(rules: &Rules, place: &Place, parents: &[Option<RegionId>]
     rules
         .pop
         .or_else(|| find(&rules.subdivisions, place.subdivision?))
+        .or_else(|| find(&rules.spots, place.coordinates?))
         .or_else(|| find(&rules.countries, place.country?))
         .or_else(|| {
             if rules.regions.is_empty() {

@@ -50,13 +50,18 @@ impl Chooser {
             Self::Empty => None,
             Self::Schedule(schedule) => schedule.get(n as usize % schedule.len().max(1)).copied(),
             Self::Spread(ends) => {
-                let total = *ends.last()?;
-                let turn = u64::from(n).wrapping_add(1).wrapping_mul(GOLDEN);
-                let point = scale(turn, total);
+                let point = spread(n, *ends.last()?);
                 u16::try_from(ends.partition_point(|&end| end <= point)).ok()
             }
         }
     }
+}
+
+/// The n-th point on 0..total by the golden ratio: however many are taken in a row, they lie most
+/// evenly.
+#[inline]
+pub fn spread(n: u32, total: u64) -> u64 {
+    scale(u64::from(n).wrapping_add(1).wrapping_mul(GOLDEN), total)
 }
 
 /// Maps the whole range of `u64` to 0..total.

@@ -1,12 +1,14 @@
 //! Load balancers as the decision reads them: candidate lists worked out at load, one for each way
 //! that a client can match.
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use crate::locate::place::{Country, RegionId, Subdivision};
+use crate::locate::place::{Coordinates, Country, RegionId, Subdivision};
 use crate::name::Name;
 use crate::rr::Ttl;
 use crate::steer::pool::PoolId;
+use crate::steer::random::RandomPools;
 
 /// The most origins that one answer may be asked to carry by number (`answers`).
 pub const MAX_ANSWERS: u8 = 64;
@@ -32,6 +34,8 @@ pub struct LoadBalancer {
     pub fallback_pool: PoolId,
     /// The candidate lists and who matches them.
     pub rules: Rules,
+    /// With random steering: the pools and their weights, which go before `rules`.
+    pub random: Option<RandomPools>,
     /// Every pool that can be answered, each once, with the first of its sequence slots.
     pub slots: Vec<(PoolId, u32)>,
     /// False where the answer cannot depend on the client: the ECS scope is then 0.
@@ -48,6 +52,27 @@ pub enum Policy {
     Geo,
     /// By round-trip time.
     Rtt,
+    /// By distance.
+    Proximity,
+    /// By weight, whoever the client is.
+    Random,
+}
+
+impl Policy {
+    /// All of them, by the words of the configuration.
+    pub const ALL: [(&'static str, Self); 5] = [
+        ("failover", Self::Failover),
+        ("geo", Self::Geo),
+        ("rtt", Self::Rtt),
+        ("proximity", Self::Proximity),
+        ("random", Self::Random),
+    ];
+
+    /// The word of the configuration.
+    pub fn word(self) -> &'static str {
+        let named = Self::ALL.iter().find(|(_, policy)| *policy == self);
+        named.map_or("", |&(word, _)| word)
+    }
 }
 
 /// Who the client is (steering.md).
@@ -78,6 +103,9 @@ pub struct Rules {
     pub pop: Option<u16>,
     /// Lists by subdivision, sorted.
     pub subdivisions: Vec<(Subdivision, u16)>,
+    /// Lists by coordinates, sorted; shared by load balancers of the same pools, since there are as
+    /// many as a database has places.
+    pub spots: Arc<[(Coordinates, u16)]>,
     /// Lists by country, sorted.
     pub countries: Vec<(Country, u16)>,
     /// Lists by region, sorted; the client's nearest ancestor that is here counts.

@@ -3,6 +3,7 @@
 //!
 //! ```text
 //! load balancer, place ─► candidates::matching ─► first available pool, or the fallback pool
+//!     (random steering: random, the n-th answer's pool)
 //!     ─► plan (availability ─► eligible ─► zonal, worked out when health changes)
 //!     ─► choose (the n-th answer) ─► Pick
 //! ```
@@ -17,6 +18,8 @@ pub mod eligible;
 pub mod load_balancer;
 pub mod plan;
 pub mod pool;
+pub mod proximity;
+pub mod random;
 pub mod rtt;
 pub mod zonal;
 
@@ -107,15 +110,26 @@ enum Order<'s> {
     Rotated { lead: &'s FamilySet, rest: &'s FamilySet, start: u16 },
 }
 
-/// Chooses the pool for a client: the first available candidate, else the fallback pool.
+/// Chooses the pool for a client: the first available candidate, or with random steering that of the
+/// next number; else the fallback pool. The family says only which numbers count; pools are chosen
+/// without regard to it.
 #[inline]
 pub fn decide<'s>(
     steering: &Steering<'s>,
     balancer: &'s LoadBalancer,
     place: &Place,
+    family: Family,
+    sequences: &impl Sequences,
 ) -> Decision<'s> {
     let rule = candidates::matching(&balancer.rules, place, steering.parents);
-    Decision { rule, outcome: outcome(steering, balancer, rule) }
+    let outcome = match &balancer.random {
+        None => outcome(steering, balancer, rule),
+        Some(random) => match random.choose(steering.plan, family, sequences) {
+            Some(pool) => Outcome::Available(pool),
+            None => fallback(steering, balancer),
+        },
+    };
+    Decision { rule, outcome }
 }
 
 /// What comes of a candidate list: its first available pool, else the fallback pool.

@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 
 use crate::config::decimal::Decimal;
-use crate::locate::place::{AvailabilityZoneId, RegionId};
+use crate::locate::place::{AvailabilityZoneId, Coordinates, RegionId};
 
 /// The most origins that a pool may have: bounds the work and the stack of one decision.
 pub const MAX_ORIGINS: usize = 1024;
@@ -30,6 +30,8 @@ pub struct Pool {
     pub enabled: bool,
     /// The region that the pool lies in; none for the world.
     pub region: Option<RegionId>,
+    /// Where it is on the globe.
+    pub location: Option<Coordinates>,
     /// The name of its monitor; without one, its enabled origins count as healthy.
     pub monitor: Option<String>,
     /// How many enabled origins must be healthy for the pool to be healthy.

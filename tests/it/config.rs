@@ -356,8 +356,6 @@ fn what_is_not_offered_yet_is_an_error() {
         server? | { pop = => { nsid = "ams1", pop = | nsid |
         zone | ttl = 30\n => session_affinity = { ttl = "30m" }\n | session_affinity |
         zone | ttl = 30\n => flatten = true\n | flatten |
-        zone | steering = "geo" => steering = "proximity" | steering |
-        zone | steering = "geo" => steering = "random" | steering |
         zone | address = "192.0.2.10" => address = "host.elsewhere.test" | address |
         "#,
     );

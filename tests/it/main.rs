@@ -7,6 +7,7 @@
     clippy::expect_used,
     reason = "a test that cannot go on should stop where it is"
 )]
+#![allow(clippy::print_stderr, reason = "what is skipped is told, and what is measured")]
 
 mod harness;
 mod mmdb;
@@ -21,6 +22,8 @@ mod ecs;
 mod findings;
 mod health;
 mod hostile;
+mod policies;
 mod reload;
+mod simulate;
 mod steering;
 mod zonal;

@@ -1,5 +1,8 @@
 //! HTTPS and TLS: which certificates are accepted, and in which version HTTP is spoken.
 
+use std::fs;
+use std::path::Path;
+
 use meridian::config::monitors::{HttpProbe, Probe, TlsCheck};
 use meridian::probe::{Prober, ProberSettings, Success};
 
@@ -124,4 +127,50 @@ async fn the_system_s_authorities_are_read_for_a_monitor_that_verifies() {
     let settings = ProberSettings { extra_roots: vec![vec![1, 2, 3]], ..Default::default() };
     let error = Prober::new(&settings, &monitors).expect_err("that is no certificate");
     assert!(error.to_string().starts_with("a certificate authority is not usable: "), "{error}");
+}
+
+/// Who named the authorities is told when they cannot be read, or are none.
+#[tokio::test]
+async fn ssl_cert_file_names_the_authorities() {
+    let identity = Identity::good("a.example");
+    let (port, _) = servers::https(&identity, &[]).await;
+    let folder = tempfile::tempdir().unwrap();
+    let (file, empty) = (folder.path().join("roots.pem"), folder.path().join("empty.pem"));
+    let base64 = data_encoding::BASE64.encode(&identity.root);
+    let pem = format!("-----BEGIN CERTIFICATE-----\n{base64}\n-----END CERTIFICATE-----\n");
+    fs::write(&file, pem).unwrap();
+    fs::write(&empty, "").unwrap();
+    let error = "the certificate authorities that SSL_CERT_FILE names cannot be read: ";
+    assert_eq!(run_with_authorities(&file, port).await, "up");
+    for unusable in [empty.as_path(), Path::new("/no/such/file")] {
+        let outcome = run_with_authorities(unusable, port).await;
+        assert!(outcome.starts_with(error), "{outcome}");
+    }
+}
+
+/// The environment is that of a process: the test below runs in one of its own.
+async fn run_with_authorities(file: &Path, port: u16) -> String {
+    let output = tokio::process::Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "certificates::inside_the_process", "--ignored", "--nocapture"])
+        .env("SSL_CERT_FILE", file)
+        .env_remove("SSL_CERT_DIR")
+        .env("MERIDIAN_TEST_PORT", port.to_string())
+        .output()
+        .await
+        .unwrap();
+    let text = String::from_utf8(output.stdout).unwrap();
+    let outcome = text.split_once("outcome: ").and_then(|(_, rest)| rest.lines().next());
+    outcome.unwrap_or_else(|| panic!("no outcome in {text}")).to_owned()
+}
+
+#[tokio::test]
+#[ignore = "run by the test above, in another environment"]
+async fn inside_the_process() {
+    let port = std::env::var("MERIDIAN_TEST_PORT").unwrap().parse().unwrap();
+    let monitor = monitor(Probe::Tls { port, tls: check(Some("a.example")) });
+    let outcome = match Prober::new(&ProberSettings::default(), std::slice::from_ref(&monitor)) {
+        Ok(prober) => probe_with(&prober, &monitor).await.err().unwrap_or_else(|| "up".to_owned()),
+        Err(error) => error.to_string(),
+    };
+    println!("outcome: {outcome}");
 }

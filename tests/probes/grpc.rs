@@ -66,5 +66,5 @@ async fn other_states_are_failures_by_name() {
 async fn a_server_of_http1_is_a_failure() {
     let (port, _) = canned("HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n").await;
     let words = words(ask(port, "").await);
-    assert!(words.starts_with("the reply is not HTTP"), "{words}");
+    assert!(words.starts_with("the reply is not valid HTTP"), "{words}");
 }

@@ -5,7 +5,9 @@ use std::time::Duration;
 use meridian::config::monitors::{HttpProbe, Probe};
 use tokio::io::AsyncWriteExt as _;
 
-use crate::monitors::{check, http, https, impatient, monitor, probe, probe_http, words};
+use crate::monitors::{
+    check, http, https, impatient, monitor, probe, probe_http, probe_with, prober_with_root, words,
+};
 use crate::servers::{Identity, canned, read_head, serve, silent, wait_for_end};
 
 /// Four thousand octets of short headers.
@@ -109,31 +111,46 @@ async fn a_server_that_does_not_speak_tls_is_called_so() {
     assert!(expected.contains(&words.as_str()), "{words}");
 }
 
-#[tokio::test]
-async fn endless_headers_over_http2_are_refused() {
-    let identity = Identity::good("a.example");
+/// Over HTTP/2: SETTINGS, then the HEADERS of the response, which so many CONTINUATIONs go on with.
+async fn continued_headers(identity: &Identity, continuations: usize) -> u16 {
     let acceptor = identity.acceptor(&["h2"]);
-    let port = serve(move |stream| {
+    serve(move |stream| {
         let acceptor = acceptor.clone();
         async move {
             let Ok(mut stream) = acceptor.accept(stream).await else { return };
-            // SETTINGS, then HEADERS of stream 1 that CONTINUATIONs (of a literal header each)
-            // continue without end.
             let mut octets = vec![0, 0, 0, 4, 0, 0, 0, 0, 0];
             octets.extend([0, 0, 1, 1, 0, 0, 0, 0, 1, 0x88]);
-            let literal = [&[0x00, 1, b'x', 0x7f, 0x81, 0x1f][..], &[b'y'; 4096][..]].concat();
+            // A literal header of 4096 + 127 + 1 octets: "x" and many "y".
+            let literal =
+                [&[0x00, 1, b'x', 0x7f, 0x81, 0x20][..], &[b'y'; 4096 + 128][..]].concat();
             let size = u32::try_from(literal.len()).unwrap().to_be_bytes();
-            let frame = [&size[1..], &[9, 0, 0, 0, 0, 1][..], &literal[..]].concat();
             let mut is_open = stream.write_all(&octets).await.is_ok();
-            while is_open {
-                is_open = stream.write_all(&frame).await.is_ok();
+            for number in 1..=continuations {
+                let is_last = u8::from(number == continuations);
+                let frame = [&size[1..], &[9, 4 * is_last, 0, 0, 0, 1], &literal].concat();
+                is_open = is_open && stream.write_all(&frame).await.is_ok();
+                if !is_open {
+                    return;
+                }
             }
+            wait_for_end(stream).await;
         }
     })
-    .await;
-    let prober = crate::monitors::prober_with_root(&identity.root);
-    let monitor = monitor(Probe::Http(Box::new(https(port, Some("a.example")))));
-    let result = crate::monitors::probe_with(&prober, &monitor).await;
-    let words = words(result);
-    assert!(!words.contains("timed out"), "{words}");
+    .await
+}
+
+#[tokio::test]
+async fn large_and_endless_headers_over_http2_are_refused() {
+    let identity = Identity::good("a.example");
+    let prober = prober_with_root(&identity.root);
+    let result = async |continuations| {
+        let port = continued_headers(&identity, continuations).await;
+        let monitor = monitor(Probe::Http(Box::new(https(port, Some("a.example")))));
+        probe_with(&prober, &monitor).await
+    };
+    result(3).await.unwrap();
+    for continuations in [20, usize::MAX] {
+        let words = words(result(continuations).await);
+        assert!(words.starts_with("the reply is not valid HTTP: "), "{words}");
+    }
 }

@@ -81,7 +81,7 @@ async fn a_connection_closed_without_a_reply_is_a_failure() {
     assert_eq!(words(probe_http(http(port)).await), closed);
     let (port, _) = canned("SSH-2.0-OpenSSH_9\r\n\r\n").await;
     let other = words(probe_http(http(port)).await);
-    assert!(other.starts_with("the reply is not HTTP: "), "{other}");
+    assert!(other.starts_with("the reply is not valid HTTP: "), "{other}");
 }
 
 #[tokio::test]

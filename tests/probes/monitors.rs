@@ -13,8 +13,8 @@ pub(crate) const LOOPBACK: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
 pub(crate) fn monitor(probe: Probe) -> Monitor {
     let second = Duration::from_secs(1);
     Monitor {
-        zone: None,
         name: "test".to_owned(),
+        zone: None,
         probe,
         interval: 60 * second,
         timeout: 20 * second,

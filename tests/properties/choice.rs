@@ -41,7 +41,7 @@ fn draw(
 ) -> Option<Drawn> {
     let place = state.locator.locate(client_address(client)).place;
     let steering = state.steering(plan);
-    let pool = match decide(&steering, balancer, &place).outcome {
+    let pool = match decide(&steering, balancer, &place, family, sequences).outcome {
         Outcome::Available(pool) | Outcome::Fallback(pool) => pool,
         Outcome::Nothing(_) => return None,
     };
@@ -55,7 +55,10 @@ fn draw(
 }
 
 /// Checks every window of a series of first origins.
-fn check_windows(firsts: &[usize], weights: &BTreeMap<usize, u64>) -> Result<(), TestCaseError> {
+pub(crate) fn check_windows(
+    firsts: &[usize],
+    weights: &BTreeMap<usize, u64>,
+) -> Result<(), TestCaseError> {
     let total: u64 = weights.values().sum();
     for (&origin, &weight) in weights {
         #[allow(clippy::cast_precision_loss, reason = "sums of a few millions")]
@@ -162,6 +165,7 @@ fn plain(weights: &[u64], answers: Option<usize>) -> World {
         forced: None,
     };
     let pool = PoolSpec {
+        location: None,
         enabled: true,
         region: None,
         monitored: false,

@@ -12,7 +12,7 @@ use meridian::steer::eligible::{Source, original_eligible};
 use meridian::steer::plan::{FamilySet, Plan};
 use meridian::steer::pool::{Family, OriginIndex, Pool, PoolId};
 use meridian::steer::zonal::{Verdict, modify};
-use meridian::steer::{Outcome, decide};
+use meridian::steer::{FirstOnly, Outcome, decide};
 use proptest::prelude::*;
 
 use crate::model::{self, Decision, From};
@@ -113,7 +113,7 @@ proptest! {
         for (balancer, spec) in state.balancers.iter().zip(&world.balancers) {
             for (number, &client) in clients().iter().enumerate() {
                 let place = place_of(&state, number);
-                let decision = decide(&state.steering(&plan), balancer, &place);
+                let decision = decide(&state.steering(&plan), balancer, &place, Family::V4, &FirstOnly);
                 let candidates: Vec<usize> =
                     decision.rule.candidates.iter().map(|&pool| number_of(pool)).collect();
                 let expected = model::candidates(&world, spec, client);

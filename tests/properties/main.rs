@@ -16,8 +16,11 @@ mod world;
 
 mod choice;
 mod decision;
+mod proximity;
+mod random;
 mod replies;
 mod scope;
+mod simulate;
 
 /// How many random cases a property is tried with: so many times `MERIDIAN_PROPERTY_FACTOR`, which
 /// is 1 where it is not set.

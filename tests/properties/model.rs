@@ -4,7 +4,8 @@
 use meridian::steer::availability::HealthState;
 
 use crate::world::{
-    BalancerSpec, ClientSpec, Mode, OriginSpec, PolicySpec, PoolSpec, REGIONS, RttRow, World,
+    AREAS, BalancerSpec, ClientSpec, Mode, OriginSpec, PolicySpec, PoolSpec, REGIONS, RttRow,
+    SPOTS, World,
 };
 
 /// What a load balancer answers a client from.
@@ -206,7 +207,7 @@ pub(crate) fn members(pool: &PoolSpec, client: ClientSpec, family: usize) -> Vec
 /// The candidate pools of a client, in order.
 pub(crate) fn candidates(world: &World, balancer: &BalancerSpec, client: ClientSpec) -> Vec<usize> {
     match &balancer.policy {
-        PolicySpec::Failover => balancer.pools.clone(),
+        PolicySpec::Failover | PolicySpec::Random(_) => balancer.pools.clone(),
         PolicySpec::Geo { pops: None, areas: None, regions: None } => {
             implied(world, balancer, client)
         }
@@ -225,6 +226,7 @@ pub(crate) fn candidates(world: &World, balancer: &BalancerSpec, client: ClientS
                 || lineage(region_of(client)?).into_iter().find_map(|region| find(regions, region));
             of_pop().or_else(of_area).or_else(of_region).unwrap_or_else(|| balancer.pools.clone())
         }
+        PolicySpec::Proximity => by_distance(world, &balancer.pools, client),
         PolicySpec::Rtt(absolute, percent) => {
             let row = |wanted| world.rtt.iter().find(|(row, _)| *row == wanted);
             let of_region = region_of(client).and_then(|region| {
@@ -270,6 +272,31 @@ fn by_rtt(pools: &[usize], figures: &[(usize, u64)], absolute: u64, percent: u64
     let mut placed = placed.into_iter();
     let place = |&pool: &usize| figure(pool).map_or(pool, |_| placed.next().unwrap());
     pools.iter().map(place).collect()
+}
+
+/// "`pools` by great-circle distance from the client"; one without coordinates "keeps the configured
+/// position". A client without any is in the middle of its country.
+fn by_distance(world: &World, pools: &[usize], client: ClientSpec) -> Vec<usize> {
+    let thousandths =
+        |(latitude, longitude): (i32, i32)| (f64::from(latitude) / 1e3, f64::from(longitude) / 1e3);
+    let middle = |area: usize| {
+        let country = meridian::locate::place::Country::parse(&AREAS[area][..2])?;
+        let [latitude, longitude] = meridian::locate::centroids::of(country)?.to_degrees();
+        Some((latitude, longitude))
+    };
+    let spot = client.spot.map(|spot| thousandths(SPOTS[spot]));
+    let Some(from) = spot.or_else(|| middle(client.area?)) else { return pools.to_vec() };
+    let distance = |pool: usize| {
+        let (latitude, longitude) = thousandths(world.pools[pool].location?);
+        let half = |a: f64, b: f64| ((b - a).to_radians() / 2.0).sin().powi(2);
+        let along = from.0.to_radians().cos() * latitude.to_radians().cos();
+        Some(half(from.0, latitude) + along * half(from.1, longitude))
+    };
+    let mut near: Vec<(f64, usize)> =
+        pools.iter().filter_map(|&pool| Some((distance(pool)?, pool))).collect();
+    near.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let mut near = near.into_iter().map(|(_, pool)| pool);
+    pools.iter().map(|&pool| distance(pool).map_or(pool, |_| near.next().unwrap())).collect()
 }
 
 /// "The first available candidate is answered. If there is none, the fallback pool is", unless it

@@ -11,13 +11,15 @@ use meridian::respond::{Client, Responder};
 use meridian::rr::RecordType;
 use meridian::serve::udp;
 use meridian::steer::FirstOnly;
+use meridian::steer::availability::{Health, HealthState};
 use meridian::steer::load_balancer::Answers;
 use meridian::steer::plan::Plan;
+use meridian::steer::pool::PoolId;
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::select;
 
-use crate::world::{AREAS, ClientSpec, REGIONS, ZONES, client_address, clients, worlds};
+use crate::world::{AREAS, ClientSpec, REGIONS, SPOTS, ZONES, client_address, clients, worlds};
 
 /// An entry of geo/subnets.toml: nested and neighbouring networks of all lengths.
 fn subnets() -> impl Strategy<Value = String> {
@@ -29,11 +31,12 @@ fn subnets() -> impl Strategy<Value = String> {
         proptest::option::of(0..REGIONS.len()),
         proptest::option::of(0..ZONES.len()),
         proptest::option::of(0..AREAS.len()),
+        proptest::option::of(0..SPOTS.len()),
     );
     vec(entry, 0..30).prop_map(|entries| {
         let mut seen = Vec::new();
         let mut text = String::new();
-        for (six, octets, length, region, zone, area) in entries {
+        for (six, octets, length, region, zone, area, spot) in entries {
             let network = address(six, &octets);
             let length = if six { length } else { length % 33 };
             let network = ipnet::IpNet::new(network, length).unwrap().trunc();
@@ -44,7 +47,7 @@ fn subnets() -> impl Strategy<Value = String> {
             }
             seen.push(network);
             writeln!(text, "[subnets.\"{network}\"]").unwrap();
-            ClientSpec { region, zone, area }.write(&mut text);
+            ClientSpec { region, zone, area, spot }.write(&mut text);
         }
         text
     })
@@ -185,7 +188,12 @@ proptest! {
 }
 
 /// A query for a load balancer's A or AAAA with a client subnet, as octets.
-fn octets_of(balancer: usize, record_type: RecordType, client: IpAddr, source: u8) -> Vec<u8> {
+pub(crate) fn octets_of(
+    balancer: usize,
+    record_type: RecordType,
+    client: IpAddr,
+    source: u8,
+) -> Vec<u8> {
     let name = Name::parse_absolute(&format!("lb{balancer}.example.test")).unwrap();
     let subnet = ClientSubnet { address: Some(client), source_prefix: source }.reply(0);
     let length = u8::try_from(subnet.len()).unwrap();
@@ -200,7 +208,8 @@ fn octets_of(balancer: usize, record_type: RecordType, client: IpAddr, source: u
 proptest! {
     #![proptest_config(crate::cases(48))]
 
-    /// The short way knows the same geography, zones and health as the long way.
+    /// The short way knows the same geography, zones and health as the long way; also where health
+    /// came pool by pool.
     #[test]
     fn both_ways_answer_a_place_alike(
         world in worlds(),
@@ -208,8 +217,15 @@ proptest! {
         asked in vec((any::<bool>(), vec(select(&[0u8, 1, 127, 128, 255, 77][..]), 16), 1u8..=128), 8),
     ) {
         let state = world.state_with(&subnets);
-        let plan = Plan::new(&state.pools, &world.health(&state));
-        let quick = Quick::compile(&state, &plan);
+        let health = world.health(&state);
+        let plan = Plan::new(&state.pools, &health);
+        let unknown = Health::uniform(state.probes.targets().len(), HealthState::Unknown);
+        let mut grown = Plan::new(&state.pools, &unknown);
+        let mut quick = Quick::compile(&state, &grown);
+        for pool in (0u32..).take(state.pools.len()).map(PoolId) {
+            grown = grown.updated(&state.pools, &health, &[pool]);
+            quick = quick.updated(&state, &grown, &[pool]);
+        }
         let responder = Responder { state: &state, plan: &plan, sequences: &FirstOnly };
         let resolver = IpAddr::V4(Ipv4Addr::new(198, 51, 100, 1));
         for balancer in 0..world.balancers.len() {

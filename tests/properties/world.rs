@@ -24,6 +24,9 @@ pub(crate) const REGIONS: [(&str, Option<usize>); 5] =
 pub(crate) const AREAS: [&str; 4] = ["NL", "US", "US-CA", "GB"];
 /// The availability zones, of whichever region.
 pub(crate) const ZONES: [&str; 3] = ["a", "b", "c"];
+/// Coordinates that clients have, in thousandths of a degree.
+pub(crate) const SPOTS: [(i32, i32); 4] =
+    [(52_370, 4_900), (40_713, -74_006), (-36_850, 174_760), (-17_713, -179_900)];
 /// The pop of the node, where it has one, and one that it is not.
 const POPS: [&str; 2] = ["ams", "nyc"];
 
@@ -41,6 +44,8 @@ pub(crate) struct World {
 pub(crate) struct PoolSpec {
     pub(crate) enabled: bool,
     pub(crate) region: Option<usize>,
+    /// Latitude and longitude in thousandths of a degree.
+    pub(crate) location: Option<(i32, i32)>,
     pub(crate) monitored: bool,
     pub(crate) minimum: usize,
     pub(crate) mode: Mode,
@@ -93,6 +98,10 @@ pub(crate) enum PolicySpec {
     },
     /// With the tolerance in milliseconds and per cent.
     Rtt(u64, u64),
+    Proximity,
+    /// With the pools' weights in millionths; not among the policies of [`worlds`], because its pool
+    /// is not the client's alone.
+    Random(Vec<u64>),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -107,16 +116,20 @@ pub(crate) struct ClientSpec {
     pub(crate) region: Option<usize>,
     pub(crate) zone: Option<usize>,
     pub(crate) area: Option<usize>,
+    /// One of [`SPOTS`].
+    pub(crate) spot: Option<usize>,
 }
 
 /// Every way that a client can be located.
 pub(crate) fn clients() -> Vec<ClientSpec> {
     let mut clients = Vec::new();
     for area in std::iter::once(None).chain((0..AREAS.len()).map(Some)) {
-        clients.push(ClientSpec { region: None, zone: None, area });
+        clients.push(ClientSpec { region: None, zone: None, area, spot: None });
         for region in (0..REGIONS.len()).map(Some) {
             for zone in std::iter::once(None).chain((0..ZONES.len()).map(Some)) {
-                clients.push(ClientSpec { region, zone, area });
+                // Every other client has coordinates, each spot in its turn.
+                let spot = (clients.len() % 2 == 1).then_some(clients.len() / 2 % SPOTS.len());
+                clients.push(ClientSpec { region, zone, area, spot });
             }
         }
     }
@@ -200,6 +213,7 @@ fn pools() -> impl Strategy<Value = PoolSpec> {
     (
         prop::bool::weighted(0.9),
         option::weighted(0.8, 0..REGIONS.len()),
+        option::weighted(0.7, (-90_000..=90_000, -180_000..=180_000)),
         prop::bool::weighted(0.85),
         prop_oneof![3 => Just(1usize), 1 => 0usize..6],
         mode,
@@ -208,11 +222,22 @@ fn pools() -> impl Strategy<Value = PoolSpec> {
         origins,
     )
         .prop_map(
-            |(enabled, region, monitored, minimum, mode, failover_ratio, drops, origins)| {
+            |(
+                enabled,
+                region,
+                location,
+                monitored,
+                minimum,
+                mode,
+                failover_ratio,
+                drops,
+                origins,
+            )| {
                 let minimum = minimum.min(origins.len());
                 PoolSpec {
                     enabled,
                     region,
+                    location,
                     monitored,
                     minimum,
                     mode,
@@ -267,6 +292,7 @@ fn balancers(pools: usize) -> impl Strategy<Value = BalancerSpec> {
         Just(PolicySpec::Geo { pops: None, areas: None, regions: None }),
         (select(&[0u64, 1, 5, 7][..]), select(&[0u64, 10, 25, 100][..]))
             .prop_map(|(absolute, percent)| PolicySpec::Rtt(absolute, percent)),
+        Just(PolicySpec::Proximity),
     ];
     let answers = prop_oneof![2 => Just(Some(1)), 1 => (2usize..6).prop_map(Some), 1 => Just(None)];
     (list(), option::of(0..pools), policy, prop::bool::weighted(0.2), answers).prop_map(
@@ -404,6 +430,9 @@ impl ClientSpec {
         if let Some(area) = self.area {
             writeln!(text, "country = \"{}\"", AREAS[area]).unwrap();
         }
+        if let Some(spot) = self.spot {
+            writeln!(text, "location = {}", degrees(SPOTS[spot])).unwrap();
+        }
     }
 }
 
@@ -413,6 +442,9 @@ impl PoolSpec {
         writeln!(text, "minimum_origins = {}", self.minimum).unwrap();
         if let Some(region) = self.region {
             writeln!(text, "region = \"{}\"", REGIONS[region].0).unwrap();
+        }
+        if let Some(location) = self.location {
+            writeln!(text, "location = {}", degrees(location)).unwrap();
         }
         if self.monitored {
             text.push_str("monitor = \"m\"\n");
@@ -487,12 +519,24 @@ impl BalancerSpec {
                 )
                 .unwrap();
             }
+            PolicySpec::Proximity => text.push_str("steering = \"proximity\"\n"),
+            PolicySpec::Random(weights) => {
+                let weight =
+                    |(pool, weight): (&usize, &u64)| format!("p{pool} = {}", decimal(*weight));
+                let weights: Vec<_> = self.pools.iter().zip(weights).map(weight).collect();
+                let weights = weights.join(", ");
+                writeln!(text, "steering = \"random\"\npool_weights = {{ {weights} }}").unwrap();
+            }
         }
     }
 }
 
 fn names(pools: &[usize]) -> Vec<String> {
     pools.iter().map(|pool| format!("p{pool}")).collect()
+}
+
+fn degrees((latitude, longitude): (i32, i32)) -> String {
+    format!("[{}, {}]", f64::from(latitude) / 1e3, f64::from(longitude) / 1e3)
 }
 
 fn decimal(millionths: u64) -> String {

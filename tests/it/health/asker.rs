@@ -47,14 +47,20 @@ impl Asker {
 
     /// Waits for the last replies, and asserts that every query had one, without an error.
     pub(super) fn finish(self) -> Tally {
+        let tally = self.stop();
+        assert_eq!(tally.lost, 0, "of {} queries", tally.sent);
+        let bad = tally.answers.iter().find(|answer| answer.rcode != rcode::NOERROR);
+        assert!(bad.is_none(), "the response code {:?}", bad.map(|answer| answer.rcode));
+        tally
+    }
+
+    /// Waits for the last replies.
+    pub(super) fn stop(self) -> Tally {
         self.stop.store(true, Ordering::SeqCst);
         let tally = self.thread.join().expect("the asker's tally");
         let Tally { sent, lost, slowest, .. } = tally;
         eprintln!("asked {sent} times, {lost} lost, the slowest reply took {slowest:?}");
         assert!(sent > 0, "nothing was asked");
-        assert_eq!(lost, 0, "of {sent} queries");
-        let bad = tally.answers.iter().find(|answer| answer.rcode != rcode::NOERROR);
-        assert!(bad.is_none(), "the response code {:?}", bad.map(|answer| answer.rcode));
         tally
     }
 }

@@ -6,7 +6,7 @@ use std::net::{Ipv6Addr, SocketAddr, TcpListener};
 
 use super::origin::{Mode, Origin};
 use super::{Net, QUICK, WWW, answered, answered_for, bound, site, within_bound, www};
-use crate::harness::Server;
+use crate::harness::{SERVER, Server};
 use crate::wire::{Query, rcode, rtype};
 
 /// True where the machine has no IPv6, so that these tests have nothing to do.
@@ -76,4 +76,25 @@ fn in_last_resort_both_families_are_answered() {
     );
     let server = Server::start(&site(&[net.web(QUICK), pool, www(&["p"])]));
     assert_eq!((answered(&server), aaaa(&server)), (net.set(&[1]), vec!["::1".into()]));
+}
+
+// A source address is for the origins of its family.
+#[test]
+fn a_source_address_of_one_family_leaves_the_other_as_it_is() {
+    if is_without_ipv6() {
+        return;
+    }
+    let net = Net::new();
+    let four = Origin::start(&net, 1);
+    let six = Origin::at(SocketAddr::from((Ipv6Addr::LOCALHOST, net.port)), Mode::Status(200));
+    let pool = format!(
+        "[pools.p]\nmonitor = \"web\"\norigins = [ {{ name = \"both\", address = [\"{}\", \"::1\"] }} ]\n",
+        net.ip(1)
+    );
+    let site = site(&[net.web(QUICK), pool, www(&["p"])]);
+    site.write("meridian.toml", format!("{SERVER}probe_source = [\"{}\"]\n", net.ip(200)));
+    let server = Server::start(&site);
+    assert_eq!((answered(&server), aaaa(&server)), (net.set(&[1]), vec!["::1".into()]));
+    assert_eq!(four.requests()[0].from, net.ip(200));
+    assert_eq!(six.requests()[0].from, Ipv6Addr::LOCALHOST);
 }

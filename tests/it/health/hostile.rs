@@ -2,13 +2,14 @@
 //! huge headers, redirects in a loop, slow drip) can hold more than its timeout or 64 KiB."
 
 use std::fs;
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 use super::origin::{Mode, Origin};
 use super::{
     ALLOWANCE, INTERVAL, Net, PATIENCE, QUICK, answered, changes, site, until, wait_for_change, www,
 };
-use crate::harness::{SERVER, Server};
+use crate::harness::{SERVER, Server, is_missing};
 
 #[test]
 fn nothing_that_a_probed_server_sends_holds_anything_up() {
@@ -125,4 +126,29 @@ fn redirects_are_not_followed_unless_asked() {
     assert!(origin.requests().iter().all(|request| request.path() == "/"));
     assert!(origin.requests()[0].at.elapsed() < INTERVAL + ALLOWANCE, "one request a probe");
     assert_eq!(origin.request_count(), 1);
+}
+
+// What keeps a probe from being made says nothing of the origin: it stays as it was.
+#[test]
+fn an_origin_is_not_down_because_the_prober_cannot_probe() {
+    if is_missing("prlimit", "--version", "util-linux") {
+        return;
+    }
+    let net = Net::new();
+    let mut origins = Origin::start_all(&net, &[1, 2]);
+    let mut server =
+        Server::start(&site(&[net.web(QUICK), net.pool("p", "", &[1, 2]), www(&["p"])]));
+    let pid = server.pid().to_string();
+    let limit_files = |limit: &str| {
+        let status = Command::new("prlimit").args(["--pid", &pid, limit]).status();
+        assert!(status.expect("prlimit").success());
+    };
+    limit_files("--nofile=3:4096");
+    server.wait_for("probes could not be made");
+    // Long enough for `fall` probes of each.
+    std::thread::sleep(INTERVAL * 4);
+    assert_eq!(answered(&server), net.set(&[1, 2]));
+    limit_files("--nofile=1024:4096");
+    origins[0].kill();
+    until(PATIENCE, "its going", || answered(&server) == net.set(&[2]));
 }

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::time::{Duration, Instant};
 
+use super::asker::Asker;
 use super::origin::{Everywhere, Mode, Origin, Request};
 use super::{INTERVAL, Net, PATIENCE, QUICK, ZONE, answered, answered_for, load_balancer};
 use super::{site, until, www, zone};
@@ -145,4 +146,29 @@ fn drained_origins_are_probed_and_count() {
     assert_eq!(answered(&server), net.set(&[1]));
     origins[1].kill();
     super::within_bound(&server, &net.set(&[3]), super::bound(2), "a drained one is missed");
+}
+
+// A server that was stopped for a while (a suspended machine, a debugger) has no results of that time:
+// its own pause is no failure of an origin.
+#[test]
+fn a_pause_of_the_server_takes_no_origin_down() {
+    let net = Net::new();
+    let origins = Origin::start_all(&net, &[1, 2, 3]);
+    let server =
+        Server::start(&site(&[net.web(QUICK), net.pool("p", "", &[1, 2, 3]), www(&["p"])]));
+    let asker = Asker::start(&server);
+    for _ in 0..2 {
+        let count = origins[0].request_count();
+        until(PATIENCE, "probes", || origins[0].request_count() >= count + 2);
+        server.signal("STOP");
+        std::thread::sleep(INTERVAL * 3);
+        server.signal("CONT");
+    }
+    let count = origins[0].request_count();
+    until(PATIENCE, "probes", || origins[0].request_count() >= count + 3);
+    // What came meanwhile may have been too much for the socket's buffer.
+    let tally = asker.stop();
+    for number in 1..=3 {
+        tally.assert_always(&net.ip(number).to_string());
+    }
 }

@@ -1,7 +1,7 @@
 //! "State survives a reload for every (monitor name, address) pair that is still there; a changed
 //! monitor keeps its state and probes at once; nothing is reset by editing something else."
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use super::asker::Asker;
 use super::origin::{Mode, Origin};
@@ -48,7 +48,7 @@ fn failures_are_counted_across_reloads() {
     assert_eq!(answered(&server), net.set(&[1, 2]));
     origins[0].kill();
     // More often than once an interval: a schedule that begins anew would never come to a probe.
-    let start = std::time::Instant::now();
+    let start = Instant::now();
     let mut ttl = 300;
     while answered(&server) != net.set(&[2]) {
         assert!(start.elapsed() < super::bound(2) + ALLOWANCE, "{:?}", start.elapsed());
@@ -78,6 +78,62 @@ fn an_added_origin_is_probed_at_once() {
     eprintln!("added and answered after {} ms", took.as_millis());
     assert_eq!(origins[2].request_count(), 1);
     assert_eq!(origins[0].request_count(), 1, "the others keep their pace");
+    asker.finish().assert_never(&net.ip(3).to_string());
+}
+
+// Nobody waits for it: neither the reload, nor the others' probes, nor the answers, in which it is not.
+#[test]
+fn an_added_origin_that_hangs_holds_nothing_up() {
+    let net = Net::new();
+    let origins = Origin::start_all(&net, &[1, 2]);
+    let hung = Origin::at(net.socket(3), Mode::Hang);
+    let monitor = net.web("interval = \"10s\"\ntimeout = \"8s\"\n");
+    let parts = |numbers: &[u8]| [monitor.clone(), net.pool("p", "", numbers), www(&["p"])];
+    let site = site(&parts(&[1]));
+    let mut server = Server::start(&site);
+    let asker = Asker::start(&server);
+    let start = Instant::now();
+    site.write(ZONE, zone(&parts(&[1, 2, 3])));
+    server.reload("reloaded");
+    assert!(start.elapsed() < AT_ONCE + ALLOWANCE, "{:?}", start.elapsed());
+    until_answered(&server, &net.set(&[1, 2]), AT_ONCE + ALLOWANCE, "the one that answers");
+    until(PATIENCE, "a probe", || hung.request_count() == 1);
+    // What is under way goes on over another reload, and is not begun twice.
+    server.reload("reloaded");
+    assert_eq!(answered(&server), net.set(&[1, 2]));
+    assert_eq!((hung.request_count(), hung.most_open()), (1, 1));
+    assert_eq!(origins[1].request_count(), 1);
+    let tally = asker.finish();
+    tally.assert_never(&net.ip(3).to_string());
+    tally.assert_always(&net.ip(1).to_string());
+}
+
+// An origin that moves to another address is another one: what is known of the old address says
+// nothing of the new one. The pair that counts is (monitor name, address), not the origin's name.
+#[test]
+fn state_is_of_the_address_and_not_of_the_name() {
+    let net = Net::new();
+    let _origins = Origin::start_all(&net, &[1, 2]);
+    let parts = |address: u8| {
+        let pool = net.pool("p", "", &[1, 2]);
+        let pool = pool.replace(&format!("\"{}\"", net.ip(2)), &format!("\"{}\"", net.ip(address)));
+        [net.web(SLOW), pool, www(&["p"])]
+    };
+    let site = site(&parts(3));
+    let mut server = Server::start(&site);
+    assert_eq!(answered(&server), net.set(&[1]));
+    site.write(ZONE, zone(&parts(2)));
+    server.reload("reloaded");
+    until_answered(&server, &net.set(&[1, 2]), AT_ONCE + ALLOWANCE, "moved to what is up");
+    let asker = Asker::start(&server);
+    site.write(ZONE, zone(&parts(3)));
+    server.reload("reloaded");
+    until_answered(&server, &net.set(&[1]), AT_ONCE + ALLOWANCE, "moved back");
+    // Its names may change too, and its pool; its state stays.
+    let renamed = zone(&parts(3)).replace("\"o2\"", "\"other\"").replace("pools.p]", "pools.r]");
+    site.write(ZONE, renamed.replace("[\"p\"]", "[\"r\"]"));
+    server.reload("reloaded");
+    assert_eq!(answered(&server), net.set(&[1]));
     asker.finish().assert_never(&net.ip(3).to_string());
 }
 

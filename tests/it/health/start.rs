@@ -1,15 +1,16 @@
 //! The start: what is answered first, how long it waits for first results, and what ends it at once.
 
-use std::net::UdpSocket;
+use std::io::Write as _;
+use std::net::{TcpStream, UdpSocket};
 use std::time::{Duration, Instant};
 
 use super::asker::Asker;
 use super::origin::{Mode, Origin};
 use super::{
-    ALLOWANCE, Net, PATIENCE, SLOW, ZONE, answered, answered_for, load_balancer, site,
-    until_answered, www,
+    ALLOWANCE, Net, PATIENCE, SLOW, ZONE, answered, answered_for, load_balancer, site, until,
+    until_answered, www, zone,
 };
-use crate::harness::{Server, Site, receive};
+use crate::harness::{Server, Site, framed, read_framed, receive};
 use crate::wire::{Query, rcode, rtype};
 
 /// A hanging origin tells nothing for as long as this.
@@ -21,10 +22,13 @@ fn with_startup_wait(site: &Site, wait: &str) {
     site.write("meridian.toml", settings);
 }
 
-/// A server that has bound its sockets.
-fn bound_server(site: &Site) -> Server {
-    let mut server = Server::spawn(site, &["serve", "--listen", "127.0.0.1:0"]);
-    server.address = server.next_address();
+/// A server that has bound its sockets, on the last address of the block: a connection says so, even
+/// if nobody accepts it yet.
+fn bound_server(site: &Site, net: &Net) -> Server {
+    let listen = net.socket(250);
+    let mut server = Server::spawn(site, &["serve", "--listen", &listen.to_string()]);
+    server.address = listen;
+    until(PATIENCE, "the socket is bound", || TcpStream::connect(listen).is_ok());
     server
 }
 
@@ -45,7 +49,7 @@ fn an_origin_that_is_down_at_the_start_is_never_answered() {
     assert_eq!(answered(&server), net.set(&[1, 2]));
     // Its return needs ten successes, then.
     let third = Origin::start(&net, 3);
-    super::until(PATIENCE, "three probes", || third.request_count() >= 3);
+    until(PATIENCE, "three probes", || third.request_count() >= 3);
     asker.finish().assert_never(&net.ip(3).to_string());
 }
 
@@ -68,9 +72,13 @@ fn the_server_waits_for_first_results_and_not_longer_than_it_may() {
     ]);
     with_startup_wait(&site, "2s");
     let started = Instant::now();
-    let mut server = bound_server(&site);
+    let mut server = bound_server(&site, &net);
+    assert_eq!(server.next_address(), server.address, "the log tells of it");
     let listening = started.elapsed();
     let socket = server.socket();
+    let mut stream = server.connect();
+    let plain = Query::new("ns1.example.test", rtype::A);
+    stream.write_all(&framed(&plain.octets())).expect("a query sent");
     socket.send(&Query::new("www.example.test", rtype::A).octets()).expect("a query sent");
     socket.send(&Query::new("ns1.example.test", rtype::A).octets()).expect("a query sent");
     let reply = receive(&socket);
@@ -81,6 +89,7 @@ fn the_server_waits_for_first_results_and_not_longer_than_it_may() {
     assert!(replied < Duration::from_millis(2500) + ALLOWANCE, "and not long after: {replied:?}");
     assert_eq!(reply.data(rtype::A), [net.ip(1).to_string()], "the unknown one counts");
     assert_eq!(receive(&socket).rcode(), rcode::NOERROR, "what has waited is answered");
+    assert_eq!(read_framed(&mut stream).id, plain.id, "over TCP too");
     server.wait_for("ready");
     assert_eq!(answered_for(&server, "unknown.example.test", rtype::A), net.set(&[3, 4]));
     assert_eq!(answered_for(&server, "plain.example.test", rtype::A), net.set(&[9]));
@@ -117,6 +126,26 @@ fn a_port_in_use_ends_the_start_at_once() {
     assert!(run.stderr.contains(&address), "{run:?}");
 }
 
+// Nothing is lost that comes during the wait, a reload included.
+#[test]
+fn a_reload_during_the_wait_takes_effect() {
+    let net = Net::new();
+    let _good = Origin::start(&net, 1);
+    let _hung = Origin::at(net.socket(2), Mode::Hang);
+    let parts = |numbers: &[u8]| [net.web(PATIENT), net.pool("p", "", numbers), www(&["p"])];
+    let site = site(&parts(&[2]));
+    with_startup_wait(&site, "3s");
+    let mut server = bound_server(&site, &net);
+    site.write(ZONE, zone(&parts(&[1, 2])));
+    server.signal("HUP");
+    until(PATIENCE, "both are told", || {
+        let lines = server.log_so_far().iter();
+        let told: Vec<_> = lines.map(|line| line["fields"]["message"].clone()).collect();
+        told.contains(&"ready".into()) && told.contains(&"reloaded".into())
+    });
+    until_answered(&server, &net.set(&[1]), ALLOWANCE, "the added origin is known to be healthy");
+}
+
 // A stop is a stop, whatever is waited for: "SIGTERM: ... exit within 5 s".
 #[test]
 fn the_wait_can_be_interrupted() {
@@ -124,7 +153,7 @@ fn the_wait_can_be_interrupted() {
     let _hung = Origin::at(net.socket(1), Mode::Hang);
     let site = site(&[net.web(PATIENT), net.pool("p", "", &[1]), www(&["p"])]);
     with_startup_wait(&site, "60s");
-    let server = bound_server(&site);
+    let server = bound_server(&site, &net);
     let start = Instant::now();
     server.signal("TERM");
     assert_eq!(server.exit_code(), Some(0));
@@ -140,7 +169,7 @@ fn a_running_server_stops_in_time_though_probes_hang() {
     let site = site(&[monitor, net.pool("p", "", &[1]), www(&["p"])]);
     with_startup_wait(&site, "100ms");
     let server = Server::start(&site);
-    super::until(PATIENCE, "a probe", || hung.request_count() == 1);
+    until(PATIENCE, "a probe", || hung.request_count() == 1);
     let start = Instant::now();
     server.signal("TERM");
     assert_eq!(server.exit_code(), Some(0));

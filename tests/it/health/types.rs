@@ -9,7 +9,9 @@ use std::time::Duration;
 
 use super::nginx::{NAME, Nginx};
 use super::origin::{Mode, Origin};
-use super::{Net, QUICK, answered, bound, site, wait_for_change, within_bound, www};
+use super::{
+    Net, PATIENCE, QUICK, answered, bound, site, until, wait_for_change, within_bound, www,
+};
 use crate::harness::{SERVER, Server, Site};
 
 /// A server with one pool of these origins that are probed by this monitor, and a pool of address 9
@@ -135,7 +137,7 @@ fn certificates_that_nobody_trusts_are_refused_unless_not_verified() {
     let mut refused = refused.iter().filter(|change| change.to == "unhealthy");
     assert!(refused.all(|change| change.reason.contains("certificate")), "{refused:#?}");
     nginx.kill();
-    super::until(bound(2) + super::ALLOWANCE, "killed", || {
+    until(bound(2) + super::ALLOWANCE, "killed", || {
         pools.iter().all(|pool| of(&server, pool) == net.set(&[9]))
     });
 }
@@ -187,12 +189,13 @@ fn exec_is_an_exit_status() {
     within_bound(&server, &net.set(&[1]), bound(2), "exit status 0");
 }
 
-// A command that does not end is ended with the timeout, and nothing of it is left.
+// A command that does not end is ended with the timeout, and nothing of it is left: neither what it
+// started itself, nor an entry in the table of processes.
 #[test]
 fn exec_that_does_not_end_is_ended() {
     let net = Net::new();
     let number = format!("98765.{}", std::process::id());
-    let command = format!("command = [\"/bin/sleep\", \"{number}\"]");
+    let command = format!("command = [\"/bin/sh\", \"-c\", \"/bin/sleep {number}; true\"]");
     let site = probing(&net, &without_port("exec", &command), &[1]);
     site.write("meridian.toml", format!("{SERVER}allow_exec = true\n"));
     let mut server = Server::start(&site);
@@ -200,11 +203,23 @@ fn exec_that_does_not_end_is_ended() {
     let change = wait_for_change(&mut server, net.ip(1), "unhealthy");
     assert!(change.reason.contains("timed out"), "{change:?}");
     let sleepers = || processes_with(&number);
-    super::until(super::PATIENCE, "a moment without the command", || sleepers() == 0);
-    assert!(sleepers() <= 1, "one at a time");
+    for _ in 0..3 {
+        until(PATIENCE, "the command runs", || sleepers() == 1);
+        until(PATIENCE, "the command is ended", || sleepers() == 0);
+    }
+    until(PATIENCE, "nothing is left of ended commands", || zombies_of(server.pid()) == 0);
+    until(PATIENCE, "the command runs", || sleepers() == 1);
     server.signal("TERM");
     assert_eq!(server.exit_code(), Some(0));
-    super::until(Duration::from_secs(2), "the command's end", || sleepers() == 0);
+    until(Duration::from_secs(2), "the command ends with the server", || sleepers() == 0);
+}
+
+/// How many ended processes this one has not looked after.
+fn zombies_of(parent: u32) -> usize {
+    let entries = fs::read_dir("/proc").expect("Linux").map_while(Result::ok);
+    let lines = entries.filter_map(|entry| fs::read_to_string(entry.path().join("stat")).ok());
+    let after_name = lines.filter_map(|line| Some(line.rsplit_once(") ")?.1.to_owned()));
+    after_name.filter(|rest| rest.starts_with(&format!("Z {parent} "))).count()
 }
 
 /// How many processes have this among their arguments.
