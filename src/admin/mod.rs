@@ -19,8 +19,8 @@ mod reload;
 pub mod status;
 
 use std::net::SocketAddr;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use axum::Router;
@@ -53,6 +53,8 @@ pub struct Service {
     reloader: Arc<Reloader>,
     phase: AtomicU8,
     started: Instant,
+    /// How many monitors were stale, and when that was.
+    stale: Mutex<Option<(Instant, usize)>>,
 }
 
 /// What the server is doing.
@@ -71,7 +73,7 @@ impl Service {
     /// A service of a server that starts.
     pub fn new(control: Arc<Control>, reloader: Arc<Reloader>) -> Self {
         let phase = AtomicU8::new(Phase::Starting as u8);
-        Self { control, reloader, phase, started: Instant::now() }
+        Self { control, reloader, phase, started: Instant::now(), stale: Mutex::default() }
     }
 
     /// What the server is doing from now on.
