@@ -55,6 +55,7 @@ pub mod query;
 pub mod quick;
 pub mod respond;
 pub mod rr;
+pub mod rtt;
 pub mod scope;
 #[allow(clippy::disallowed_methods, reason = "the edge: modification times of files")]
 pub mod serial;

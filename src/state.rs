@@ -1,6 +1,7 @@
 //! The state: everything that a reload replaces, built whole and swapped whole.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use crate::config::load_balancers::ParsedBalancer;
 use crate::config::monitors::Monitor;
@@ -40,8 +41,12 @@ pub struct State {
     pub availability_zones: AvailabilityZones,
     /// The round-trip times.
     pub rtt: RttTable,
+    /// How old a measured round-trip time may be.
+    pub rtt_max_age: Duration,
     /// The pop of this node.
     pub pop: Option<String>,
+    /// The region that this node stands in.
+    pub region: Option<RegionId>,
     /// How many sequence slots the load balancers use together.
     pub slot_count: u32,
 }

@@ -19,7 +19,7 @@ use crate::locate::{Locator, LocatorInput};
 use crate::name::Name;
 use crate::rr::{RecordType, Ttl};
 use crate::state::{BalancerSource, State};
-use crate::steer::load_balancer::LoadBalancerId;
+use crate::steer::load_balancer::{LoadBalancerId, Policy};
 use crate::steer::pool::{Pool, PoolId};
 use crate::steer::rtt::RttTable;
 use crate::zone::ZoneSet;
@@ -308,12 +308,17 @@ impl Builder<'_> {
             return None;
         }
         let regions = self.locator.regions();
+        let region = self.server.region.as_ref().and_then(|(name, _)| regions.find(name));
         let parents = regions.iter().map(|(region, _)| regions.parent(region)).collect();
         let mut slot_count = 0;
         let balancer_sources = self.balancers.iter().map(BalancerSource::from).collect();
+        let mut measured = 0..;
         let number = |parsed: ParsedBalancer| {
             let mut balancer = parsed.balancer;
             slot_count = number_slots(&mut balancer, &self.pools, slot_count);
+            if balancer.policy == Policy::Rtt {
+                balancer.measured = measured.next();
+            }
             balancer
         };
         let balancers = self.balancers.into_iter().map(number).collect();
@@ -329,7 +334,9 @@ impl Builder<'_> {
             availability_zones: self.availability_zones,
             locator: self.locator,
             rtt: self.rtt,
+            rtt_max_age: self.server.rtt_max_age,
             pop: self.server.pop.clone(),
+            region,
             slot_count,
         })
     }

@@ -129,7 +129,11 @@ pub fn parse_balancer(
 
     let rtt_tolerance = tolerance.unwrap_or_default();
     let policy = policy.unwrap_or_default();
-    let rules = if policy == Policy::Rtt { rtt_rules(scope, &pools, rtt_tolerance) } else { rules };
+    let rules = if policy == Policy::Rtt {
+        rtt::rules(&pools, scope.rtt, scope.pop, scope.regions, rtt_tolerance)
+    } else {
+        rules
+    };
     let mut balancer = LoadBalancer {
         name: name?,
         policy,
@@ -142,6 +146,7 @@ pub fn parse_balancer(
             weights: weights.unwrap_or_else(|| all_alike(&pools)),
             first_slot: 0,
         }),
+        measured: None,
         slots: Vec::new(),
         depends_on_client: false,
     };
@@ -366,25 +371,6 @@ fn implied_regions(
     regions
 }
 
-/// The orders by round-trip time: one for each region that has figures, one for this node's pop.
-pub fn rtt_rules(scope: &BalancerScope<'_>, pools: &[PoolId], tolerance: RttTolerance) -> Rules {
-    let by_pop = scope.pop.and_then(|pop| Some((pop, scope.rtt.pops.get(pop)?)));
-    let default = match by_pop {
-        Some((pop, row)) => rule(format!("rtt.pop:{pop}"), rtt::order(pools, Some(row), tolerance)),
-        None => rule("pools", pools.to_vec()),
-    };
-    let mut rules = Rules { lists: vec![default], ..Rules::default() };
-    let mut rows: Vec<_> = scope.rtt.regions.iter().collect();
-    rows.sort_unstable_by_key(|(region, _)| **region);
-    for (region, row) in rows {
-        let name = format!("rtt.{}", scope.regions.name(*region));
-        rules.lists.push(rule(name, rtt::order(pools, Some(row), tolerance)));
-        let list = u16::try_from(rules.lists.len() - 1).unwrap_or(u16::MAX);
-        rules.regions.push((*region, list));
-    }
-    rules
-}
-
 /// `["5ms", "10%"]`: a duration, a percentage, or both; what is left out is 0.
 fn rtt_tolerance(value: &Value<'_, '_>) -> Option<RttTolerance> {
     let wanted = "a duration and a percentage, as [\"5ms\", \"10%\"]";
@@ -439,6 +425,9 @@ fn depends_on_client(balancer: &LoadBalancer, pools: &[Pool]) -> bool {
     let indices = indices.chain(rules.countries.iter().map(|&(_, list)| list));
     let indices = indices.chain(rules.spots.iter().map(|&(_, list)| list));
     let mut indices = indices.chain(rules.regions.iter().map(|&(_, list)| list));
+    // Times can be measured for any region at any time.
+    let has_choice = |rule: &Rule| rule.candidates.windows(2).any(|pair| pair[0] != pair[1]);
+    let by_time = balancer.policy == Policy::Rtt && rules.lists.iter().any(has_choice);
     let differs = rules.pop.is_none()
         && indices
             .any(|list| rules.lists.get(usize::from(list)).map(|rule| &rule.candidates) != default);
@@ -450,7 +439,7 @@ fn depends_on_client(balancer: &LoadBalancer, pools: &[Pool]) -> bool {
             by_zone && zoned && pool.region.is_some()
         })
     };
-    differs || reachable_pools(balancer).into_iter().any(zonal)
+    differs || by_time || reachable_pools(balancer).into_iter().any(zonal)
 }
 
 #[cfg(test)]

@@ -6,7 +6,7 @@ use crate::name::Name;
 use crate::scope::{FindError, Scope};
 use crate::state::State;
 use crate::steer::availability::{Health, HealthState};
-use crate::steer::load_balancer::{Policy, Rule, Rules};
+use crate::steer::load_balancer::Policy;
 use crate::steer::pool::{OriginIndex, PoolId};
 
 /// One thing to assume.
@@ -118,18 +118,12 @@ fn assume_times(state: &mut State, times: &[(PoolId, Duration)]) {
         if balancer.policy != Policy::Rtt {
             continue;
         }
-        let order = |row| crate::steer::rtt::order(&source.pools, Some(row), source.rtt_tolerance);
-        let own = pop.as_deref().and_then(|pop| rtt.pops.get(pop)).unwrap_or(&rtt.assumed);
-        let mut rules = Rules {
-            lists: vec![Rule { name: "rtt (assumed)".to_owned(), candidates: order(own) }],
-            ..Rules::default()
-        };
-        for (region, name) in locator.regions().iter() {
-            if let Some(row) = rtt.regions.get(&region) {
-                rules.regions.push((region, u16::try_from(rules.lists.len()).unwrap_or(u16::MAX)));
-                rules.lists.push(Rule { name: format!("rtt.{name}"), candidates: order(row) });
-            }
-        }
-        balancer.rules = rules;
+        balancer.rules = crate::steer::rtt::rules(
+            &source.pools,
+            rtt,
+            pop.as_deref(),
+            locator.regions(),
+            source.rtt_tolerance,
+        );
     }
 }

@@ -2,7 +2,9 @@
 //! the probes saw. It is shown in the reasons, and decides nothing.
 
 use crate::health::overrides::Word;
+use crate::steer::load_balancer::RttTolerance;
 use crate::steer::pool::{OriginIndex, PoolId};
+use crate::steer::rtt::RttTable;
 
 /// What an operator said of a pool or an origin.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -28,6 +30,8 @@ pub trait Facts {
     fn said_of_origin(&self, pool: PoolId, origin: OriginIndex) -> Option<Said>;
     /// What the probes say of an origin: "unhealthy for 3m: connection refused".
     fn probed(&self, pool: PoolId, origin: OriginIndex) -> Option<String>;
+    /// The round-trip times that load balancers of this tolerance go by; none for those of the files.
+    fn times(&self, tolerance: RttTolerance) -> Option<&RttTable>;
 }
 
 /// Nothing is known: the state is an assumed one.
@@ -44,6 +48,10 @@ impl Facts for NoFacts {
     }
 
     fn probed(&self, _: PoolId, _: OriginIndex) -> Option<String> {
+        None
+    }
+
+    fn times(&self, _: RttTolerance) -> Option<&RttTable> {
         None
     }
 }

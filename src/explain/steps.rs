@@ -16,6 +16,7 @@ use crate::steer::load_balancer::{Answers, LoadBalancer, Policy};
 use crate::steer::plan::FamilyPlan;
 use crate::steer::pool::{Family, Origin, OriginIndex, Pool, PoolId, Role, ZonalAffinity};
 use crate::steer::proximity::{Point, client_coordinates};
+use crate::steer::rtt::RttTable;
 use crate::steer::zonal::{Verdict, Zonal, modify, zone_in};
 use crate::steer::{Decision, FirstOnly, Outcome, decide};
 
@@ -90,12 +91,21 @@ impl Steps<'_> {
         decide(&steering, self.balancer, self.place, family, &FirstOnly)
     }
 
+    /// The round-trip times that the load balancer goes by: as measured, or those of the files.
+    fn times(&self) -> &RttTable {
+        let Scene { state, facts, .. } = self.scene;
+        let mut balancers = state.balancers.iter().zip(&state.balancer_sources);
+        let source = balancers.find(|(balancer, _)| std::ptr::eq(*balancer, self.balancer));
+        let tolerance = source.map(|(_, source)| source.rtt_tolerance);
+        tolerance.and_then(|tolerance| facts.times(tolerance)).unwrap_or(&state.rtt)
+    }
+
     fn steering(&self, rule: &str, candidates: &[PoolId]) -> SteeringPart {
         let name = |&pool: &PoolId| self.scene.state.pool_name(pool).to_owned();
         let rtt = (self.balancer.policy == Policy::Rtt).then(|| {
-            let pop = self.scene.state.pop.as_deref();
-            let row =
-                self.scene.state.rtt.row_for(self.place.region, &self.scene.state.parents, pop);
+            let state = self.scene.state;
+            let pop = state.pop.as_deref();
+            let row = self.times().row_for(self.place.region, &state.parents, pop);
             let figure = |pool: &PoolId| Some((name(pool), row?.get(pool)?.as_secs_f64() * 1000.0));
             candidates.iter().filter_map(figure).collect::<BTreeMap<_, _>>()
         });

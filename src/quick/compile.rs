@@ -41,7 +41,11 @@ impl Quick {
                 continue;
             }
             let Some((key, hash)) = key_and_hash(balancer.name.as_wire()) else { continue };
-            let Some(profile) = profiles.number(state, balancer) else { continue };
+            let rules = plan.rules(balancer);
+            if rules.lists.len() > MAX_RULES {
+                continue;
+            }
+            let Some(profile) = profiles.number(state, rules) else { continue };
             hashes.push(hash);
             balancers.push(id);
             entries.push(Entry {
@@ -53,7 +57,7 @@ impl Quick {
                 profile,
                 first_target: 0,
                 targets: [Target::NONE; INLINE_TARGETS],
-                rules: u32::try_from(balancer.rules.lists.len()).unwrap_or(0),
+                rules: u32::try_from(rules.lists.len()).unwrap_or(0),
             });
         }
         let mut quick = Self {
@@ -88,7 +92,7 @@ impl Quick {
         for (entry, &id) in self.entries.iter_mut().zip(self.balancers.iter()) {
             let Some(balancer) = state.balancer(id) else { continue };
             entry.first_target = u32::try_from(self.targets.len()).unwrap_or(u32::MAX);
-            if balancer.rules.lists.len() <= INLINE_TARGETS {
+            if plan.rules(balancer).lists.len() <= INLINE_TARGETS {
                 let targets = targets(&steering, balancer);
                 entry.targets.iter_mut().zip(targets).for_each(|(to, target)| *to = target);
             } else {
@@ -106,9 +110,9 @@ struct Profiles<'s> {
 }
 
 impl<'s> Profiles<'s> {
-    /// The number of a load balancer's profile; none if there is no room for it.
-    fn number(&mut self, state: &State, balancer: &'s LoadBalancer) -> Option<u32> {
-        let Rules { pop, subdivisions, spots, countries, regions, default, .. } = &balancer.rules;
+    /// The number of the profile of a load balancer's lists; none if there is no room for it.
+    fn number(&mut self, state: &State, rules: &'s Rules) -> Option<u32> {
+        let Rules { pop, subdivisions, spots, countries, regions, default, .. } = rules;
         // Empty ones are alike, wherever they are.
         let spots = (!spots.is_empty()).then_some(spots.as_ptr());
         let key: ProfileKey<'s> = (*pop, subdivisions, spots, countries, regions, *default);
@@ -120,7 +124,7 @@ impl<'s> Profiles<'s> {
             return None;
         }
         let rule = |place| {
-            u8::try_from(candidates::matching_index(&balancer.rules, place, &state.parents))
+            u8::try_from(candidates::matching_index(rules, place, &state.parents))
                 .unwrap_or(u8::MAX)
         };
         let number = u32::try_from(self.rules.len()).ok()?;
@@ -139,7 +143,6 @@ fn is_quick(state: &State, id: LoadBalancerId, balancer: &LoadBalancer) -> bool 
     balancer.random.is_none()
         && balancer.answers == Answers::Count(1)
         && key.len() <= KEY
-        && balancer.rules.lists.len() <= MAX_RULES
         && node.is_some_and(|node| node.steered == Some(id))
 }
 
@@ -148,7 +151,7 @@ fn targets<'s>(
     steering: &'s Steering<'s>,
     balancer: &'s LoadBalancer,
 ) -> impl Iterator<Item = Target> + 's {
-    balancer.rules.lists.iter().map(|rule| match outcome(steering, balancer, rule) {
+    steering.plan.rules(balancer).lists.iter().map(|rule| match outcome(steering, balancer, rule) {
         Outcome::Available(pool) | Outcome::Fallback(pool) => {
             balancer.first_slot(pool).map_or(Target::NONE, |slot| Target::new(pool.0, slot))
         }

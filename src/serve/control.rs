@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Instant, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 
 use tokio::sync::mpsc::UnboundedSender;
 use tracing::{info, warn};
@@ -15,14 +15,20 @@ use crate::health::board::{Board, Changed, Target};
 use crate::health::overrides::{Note, Override, Overrides, Subject, TooMany, Word};
 use crate::health::track::Outcome;
 use crate::probe::Prober;
+use crate::rtt::Vantage;
+use crate::rtt::book::Book;
+use crate::rtt::figures::Published;
 use crate::serve::live::{Live, Moment};
 use crate::serve::prober::{Target as ProbeTarget, Targets};
 use crate::serve::standing::{Known, Standing};
 use crate::state::State;
 use crate::state_folder;
 use crate::steer::availability::HealthState;
+use crate::steer::load_balancer::Rules;
 use crate::steer::pool::{PoolId, ProbeId};
 
+/// How often measured round-trip times are published.
+const PUBLISH_EVERY: Duration = Duration::from_secs(1);
 /// The name of the file of overrides within the state folder.
 const OVERRIDES: &str = "overrides.json";
 
@@ -46,6 +52,11 @@ pub type MonitorName = (Option<String>, String);
 struct Inner {
     board: Board,
     overrides: Overrides,
+    /// The round-trip times that are measured, and what of them the decision goes by.
+    times: Book,
+    published: Published,
+    /// When they were last published.
+    published_at: Option<Instant>,
     /// Monitors whose results are stale, as far as that was said.
     stale: BTreeSet<MonitorName>,
 }
@@ -81,7 +92,7 @@ impl Control {
         });
         let mut inner = Inner { overrides, ..Inner::default() };
         inner.overrides.expire(SystemTime::now());
-        let moment = inner.adopt(1, state);
+        let moment = inner.adopt(1, None, state);
         let control = Self {
             live: Live::new(moment),
             state_folder,
@@ -104,7 +115,8 @@ impl Control {
     /// Serves a new state, with all that is known of what is still there.
     pub fn adopt(&self, generation: u64, state: State, prober: Arc<Prober>) {
         let mut inner = self.lock();
-        let moment = inner.adopt(generation, state);
+        let old = Arc::clone(&self.live.load().state);
+        let moment = inner.adopt(generation, Some(&old), state);
         self.live.swap(moment);
         drop(inner);
         self.probe_with(prober);
@@ -117,10 +129,11 @@ impl Control {
         let state = &moment.state;
         let mut changes = Vec::new();
         for (key, outcome) in results {
-            let Some(monitor) = inner.board.find(&key).and_then(|probe| monitor_of(state, probe))
-            else {
-                continue;
-            };
+            let Some(probe) = inner.board.find(&key) else { continue };
+            let Some(monitor) = monitor_of(state, probe) else { continue };
+            if let Some(rtt) = outcome.rtt {
+                inner.measure(state, probe, rtt, outcome.at);
+            }
             changes.extend(inner.board.record(&key, monitor, outcome));
         }
         self.publish(&inner, &moment, &changes);
@@ -209,7 +222,8 @@ impl Control {
         };
         let targets = (0u32..).map(ProbeId).zip(inner.board.targets()).map(known).collect();
         let overrides = inner.overrides.clone();
-        Standing { moment, targets, overrides, now, clock }
+        let times = inner.published.clone();
+        Standing { moment, targets, overrides, times, now, clock }
     }
 
     /// The monitors whose latest results are older than they may be: whatever probes is stuck.
@@ -233,6 +247,9 @@ impl Control {
         }
         let changes = inner.board.expire_pushed(&moment.state, now);
         self.publish(&inner, &self.live.load(), &changes);
+        if let Some(rules) = inner.publish_times(&moment.state, now) {
+            self.live.swap(self.live.load().with_measured(rules));
+        }
         inner.tell_stale(&moment.state, now);
     }
 
@@ -298,11 +315,44 @@ impl Control {
 }
 
 impl Inner {
-    fn adopt(&mut self, generation: u64, state: State) -> Moment {
+    fn adopt(&mut self, generation: u64, old: Option<&State>, state: State) -> Moment {
         self.board = std::mem::take(&mut self.board).carry_over(&state);
+        if let Some(old) = old {
+            self.times = std::mem::take(&mut self.times).carry_over(old, &state);
+        }
+        self.published = Published::of_state(&state);
+        self.published.update(&state, &self.times);
         let mut health = self.board.health();
         let pools = self.overrides.apply(&state, &mut health);
-        Moment::new(generation, state, pools, health)
+        let rules = self.published.rules(&state);
+        Moment::new(generation, state, pools, health, rules)
+    }
+
+    /// Files the round-trip time of a probe under this node's pop and region, for each pool that has
+    /// the address.
+    fn measure(&mut self, state: &State, probe: ProbeId, rtt: Duration, at: Instant) {
+        let Some(target) = self.board.target(probe) else { return };
+        let mut last = None;
+        // Origins of one pool follow each other.
+        for &(pool, _) in
+            target.origins.iter().filter(|(pool, _)| last.replace(*pool) != Some(*pool))
+        {
+            self.times.add(Vantage::Pop, pool, rtt, at);
+            if let Some(region) = state.region {
+                self.times.add(Vantage::Region(region), pool, rtt, at);
+            }
+        }
+    }
+
+    /// Publishes round-trip times, once in a while; gives the candidate lists that follow if any figure
+    /// changed.
+    fn publish_times(&mut self, state: &State, now: Instant) -> Option<Arc<[Rules]>> {
+        if self.published_at.is_some_and(|at| now.duration_since(at) < PUBLISH_EVERY) {
+            return None;
+        }
+        self.published_at = Some(now);
+        self.times.drop_older(state.rtt_max_age, now);
+        self.published.update(state, &self.times).then(|| self.published.rules(state))
     }
 
     fn stale_monitors(&self, state: &State, now: Instant) -> BTreeSet<MonitorName> {

@@ -10,6 +10,7 @@ use crate::respond::Responder;
 use crate::serve::sequences::SharedSequences;
 use crate::state::State;
 use crate::steer::availability::{Health, HealthState};
+use crate::steer::load_balancer::Rules;
 use crate::steer::plan::Plan;
 use crate::steer::pool::{Pool, PoolId};
 
@@ -34,8 +35,14 @@ pub struct Moment {
 
 impl Moment {
     /// The first moment of a state; `pools` are the state's, or those that overrides make of them.
-    pub fn new(generation: u64, state: State, pools: Arc<[Pool]>, health: Health) -> Self {
-        let plan = Plan::new(&pools, &health);
+    pub fn new(
+        generation: u64,
+        state: State,
+        pools: Arc<[Pool]>,
+        health: Health,
+        measured: Arc<[Rules]>,
+    ) -> Self {
+        let plan = Plan::new(&pools, &health).with_measured(measured);
         let quick = Quick::compile(&state, &plan);
         let sequences = Arc::new(SharedSequences::new(state.slot_count));
         Self { generation, state: Arc::new(state), pools, health, plan, quick, sequences }
@@ -45,7 +52,7 @@ impl Moment {
     pub fn healthy(state: State) -> Self {
         let health = Health::uniform(state.probes.targets().len(), HealthState::Healthy);
         let pools = Arc::clone(&state.pools);
-        Self::new(1, state, pools, health)
+        Self::new(1, state, pools, health, Arc::default())
     }
 
     /// The same state after the health of some pools changed.
@@ -57,10 +64,29 @@ impl Moment {
 
     /// The same state after overrides changed.
     pub fn with_overrides(&self, pools: Arc<[Pool]>, health: Health) -> Self {
-        let plan = Plan::new(&pools, &health);
+        let measured = Arc::clone(self.plan.measured());
+        let plan = Plan::new(&pools, &health).with_measured(measured);
         let all: Vec<_> = (0u32..).take(pools.len()).map(PoolId).collect();
         let quick = self.quick.updated(&self.state, &plan, &all);
         self.following(pools, health, plan, quick)
+    }
+
+    /// The same state after round-trip times were published: these candidate lists of the load balancers
+    /// with RTT steering.
+    pub fn with_measured(&self, measured: Arc<[Rules]>) -> Self {
+        let is_alike = |(old, new): (&Rules, &Rules)| {
+            old.regions == new.regions && old.lists.len() == new.lists.len()
+        };
+        let old = self.plan.measured();
+        let alike = old.len() == measured.len() && old.iter().zip(measured.iter()).all(is_alike);
+        let plan = self.plan.clone().with_measured(measured);
+        // Who matches which list is worked out anew only where there are others than before.
+        let quick = if alike {
+            self.quick.updated(&self.state, &plan, &[])
+        } else {
+            Quick::compile(&self.state, &plan)
+        };
+        self.following(Arc::clone(&self.pools), self.health.clone(), plan, quick)
     }
 
     fn following(&self, pools: Arc<[Pool]>, health: Health, plan: Plan, quick: Quick) -> Self {

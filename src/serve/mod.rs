@@ -144,16 +144,6 @@ fn prober_of(server: &Server, state: &State) -> Result<Prober, ProberError> {
     Prober::new(&settings, &state.monitors)
 }
 
-/// Settings that were given and are of use to what is not offered yet.
-fn without_effect(server: &Server) -> impl Iterator<Item = &'static str> {
-    let default = Server::default();
-    let given = [
-        ("rtt_max_age", server.rtt_max_age != default.rtt_max_age),
-        ("identity.region", server.region.is_some()),
-    ];
-    given.into_iter().filter(|&(_, given)| given).map(|(key, _)| key)
-}
-
 /// The cores that this process may run on.
 fn cores() -> usize {
     std::thread::available_parallelism().map_or(1, std::num::NonZero::get)
@@ -226,11 +216,11 @@ impl Signals {
 /// Waits until every address has its first result, for as long as that may take (health.md).
 async fn first_results(control: &Control, wait: Duration) {
     let began = Instant::now();
+    let addresses = control.live().load().state.probes.targets().len();
     let mut awaited = control.awaited();
-    if awaited == 0 {
-        return;
+    if addresses > 0 {
+        info!(addresses, "waiting for the first probe results");
     }
-    info!(addresses = awaited, "waiting for the first probe results");
     while awaited > 0 && began.elapsed() < wait {
         tokio::time::sleep(LOOK_FOR_RESULTS).await;
         awaited = control.awaited();
@@ -272,9 +262,6 @@ async fn run(
     for Bound { address, udp, tcp } in sockets {
         workers.start(address, udp, &server.udp, live)?;
         dns.register_listener(tokio::net::TcpListener::from_std(tcp)?, TCP_IDLE, TCP_REPLIES);
-    }
-    for key in without_effect(server) {
-        warn!(key, "the setting has no effect in this version");
     }
     service.enter(Phase::Serving);
     info!(zones, load_balancers, pools, monitored, generation = 1, "ready");

@@ -7,9 +7,12 @@ use crate::config::duration::show_age;
 use crate::explain::{Facts, Said, Scene};
 use crate::health::overrides::{Overrides, Subject};
 use crate::health::track::Outcome;
+use crate::rtt::figures::Published;
 use crate::serve::live::Moment;
 use crate::steer::availability::HealthState;
+use crate::steer::load_balancer::RttTolerance;
 use crate::steer::pool::{OriginAddress, OriginIndex, PoolId, ProbeId};
+use crate::steer::rtt::RttTable;
 
 /// A moment, and what led to it.
 #[derive(Debug)]
@@ -20,6 +23,8 @@ pub struct Standing {
     pub targets: Vec<Known>,
     /// What operators said.
     pub overrides: Overrides,
+    /// The round-trip times that decisions go by.
+    pub times: Published,
     /// When this was.
     pub now: Instant,
     /// The same by the clock.
@@ -103,6 +108,10 @@ impl Facts for Standing {
         let name = self.moment.state.pool(pool)?.origin(origin)?.name.clone();
         let subject = Subject::pool(&self.moment.state, pool);
         self.said(&Subject { origin: Some(name), ..subject })
+    }
+
+    fn times(&self, tolerance: RttTolerance) -> Option<&RttTable> {
+        self.times.with_tolerance(tolerance).map(|figures| &figures.table)
     }
 
     /// Where all addresses are well, that is one fact; else each is told.

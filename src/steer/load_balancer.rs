@@ -36,6 +36,9 @@ pub struct LoadBalancer {
     pub rules: Rules,
     /// With random steering: the pools and their weights, which go before `rules`.
     pub random: Option<RandomPools>,
+    /// With RTT steering: its number among those, by which a plan has its lists of the moment, which
+    /// go before `rules`.
+    pub measured: Option<u32>,
     /// Every pool that can be answered, each once, with the first of its sequence slots.
     pub slots: Vec<(PoolId, u32)>,
     /// False where the answer cannot depend on the client: the ECS scope is then 0.

@@ -121,7 +121,8 @@ pub fn decide<'s>(
     family: Family,
     sequences: &impl Sequences,
 ) -> Decision<'s> {
-    let rule = candidates::matching(&balancer.rules, place, steering.parents);
+    let rules = steering.plan.rules(balancer);
+    let rule = candidates::matching(rules, place, steering.parents);
     let outcome = match &balancer.random {
         None => outcome(steering, balancer, rule),
         Some(random) => match random.choose(steering.plan, family, sequences) {

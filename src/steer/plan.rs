@@ -13,6 +13,7 @@ use crate::rr::Rdata;
 use crate::steer::availability::{Health, HealthState, assess};
 use crate::steer::choose::Chooser;
 use crate::steer::eligible::{Original, Source, original_eligible};
+use crate::steer::load_balancer::{LoadBalancer, Rules};
 use crate::steer::pool::{Family, OriginAddress, OriginIndex, Pool, PoolId, ZonalAffinity};
 use crate::steer::zonal::modify;
 
@@ -20,6 +21,9 @@ use crate::steer::zonal::modify;
 #[derive(Clone, Debug, Default)]
 pub struct Plan {
     pools: Vec<Arc<PoolPlan>>,
+    /// The candidate lists of load balancers with RTT steering, by [`LoadBalancer::measured`]; those
+    /// that are not here have their own.
+    measured: Arc<[Rules]>,
 }
 
 /// What a pool answers at the moment.
@@ -121,7 +125,26 @@ impl Plan {
     pub fn new(pools: &[Pool], health: &Health) -> Self {
         let ids = (0u32..).map(PoolId);
         let plan = |(id, pool)| Arc::new(PoolPlan::new(id, pool, health));
-        Self { pools: ids.zip(pools).map(plan).collect() }
+        Self { pools: ids.zip(pools).map(plan).collect(), measured: Arc::default() }
+    }
+
+    /// The same with these candidate lists of the load balancers with RTT steering.
+    pub fn with_measured(self, measured: Arc<[Rules]>) -> Self {
+        Self { measured, ..self }
+    }
+
+    /// The candidate lists of the load balancers with RTT steering.
+    pub fn measured(&self) -> &Arc<[Rules]> {
+        &self.measured
+    }
+
+    /// The candidate lists of a load balancer.
+    #[inline]
+    pub fn rules<'p>(&'p self, balancer: &'p LoadBalancer) -> &'p Rules {
+        match balancer.measured {
+            None => &balancer.rules,
+            Some(number) => self.measured.get(number as usize).unwrap_or(&balancer.rules),
+        }
     }
 
     /// The plan after the health of some pools changed.

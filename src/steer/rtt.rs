@@ -3,9 +3,11 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
+use crate::locate::Regions;
 use crate::locate::place::RegionId;
+use crate::rtt::Vantage;
 use crate::steer::candidates::ancestors;
-use crate::steer::load_balancer::RttTolerance;
+use crate::steer::load_balancer::{RttTolerance, Rule, Rules};
 use crate::steer::pool::PoolId;
 
 /// The published round-trip times, by where the client is.
@@ -23,6 +25,45 @@ pub struct RttTable {
 pub type Row = HashMap<PoolId, Duration>;
 
 impl RttTable {
+    /// The figure of a vantage point for a pool; `pop` is this node's name.
+    pub fn get(&self, vantage: Vantage, pop: Option<&str>, pool: PoolId) -> Option<Duration> {
+        let row = match vantage {
+            Vantage::Pop => self.of_pop(pop),
+            Vantage::Region(region) => self.regions.get(&region),
+        };
+        row?.get(&pool).copied()
+    }
+
+    /// Sets a figure, or takes it away; a row without figures goes.
+    pub fn set(
+        &mut self,
+        vantage: Vantage,
+        pop: Option<&str>,
+        pool: PoolId,
+        figure: Option<Duration>,
+    ) {
+        let pop = pop.unwrap_or_default();
+        let row = match vantage {
+            Vantage::Pop => self.pops.entry(pop.to_owned()).or_default(),
+            Vantage::Region(region) => self.regions.entry(region).or_default(),
+        };
+        match figure {
+            Some(figure) => _ = row.insert(pool, figure),
+            None => _ = row.remove(&pool),
+        }
+        if row.is_empty() {
+            match vantage {
+                Vantage::Pop => _ = self.pops.remove(pop),
+                Vantage::Region(region) => _ = self.regions.remove(&region),
+            }
+        }
+    }
+
+    /// The row of this node's pop. A node without a name has one too: what it measures itself.
+    pub fn of_pop(&self, pop: Option<&str>) -> Option<&Row> {
+        self.pops.get(pop.unwrap_or_default())
+    }
+
     /// The row for a client: its region's or its nearest ancestor's that has one, else the pop's, else
     /// the assumed one.
     pub fn row_for(
@@ -35,9 +76,37 @@ impl RttTable {
             |region| ancestors(region, parents).find_map(|region| self.regions.get(&region));
         region
             .and_then(of_region)
-            .or_else(|| self.pops.get(pop?))
+            .or_else(|| self.of_pop(pop))
             .or_else(|| Some(&self.assumed).filter(|row| !row.is_empty()))
     }
+}
+
+/// The candidate lists by these figures: one for each region that has some, one for this node's pop.
+pub fn rules(
+    pools: &[PoolId],
+    table: &RttTable,
+    pop: Option<&str>,
+    regions: &Regions,
+    tolerance: RttTolerance,
+) -> Rules {
+    let by_row = |name, row| Rule { name, candidates: order(pools, Some(row), tolerance) };
+    let default = match (table.of_pop(pop), pop) {
+        (Some(row), Some(pop)) => by_row(format!("rtt.pop:{pop}"), row),
+        (Some(row), None) => by_row("rtt.pop".to_owned(), row),
+        (None, _) if !table.assumed.is_empty() => {
+            by_row("rtt (assumed)".to_owned(), &table.assumed)
+        }
+        (None, _) => Rule { name: "pools".to_owned(), candidates: pools.to_vec() },
+    };
+    let mut rules = Rules { lists: vec![default], ..Rules::default() };
+    let mut rows: Vec<_> = table.regions.iter().collect();
+    rows.sort_unstable_by_key(|&(region, _)| *region);
+    for (&region, row) in rows {
+        let list = u16::try_from(rules.lists.len()).unwrap_or(u16::MAX);
+        rules.lists.push(by_row(format!("rtt.{}", regions.name(region)), row));
+        rules.regions.push((region, list));
+    }
+    rules
 }
 
 /// Reorders `pools` by round-trip time, ascending. A pool without a figure keeps its position; the
@@ -63,7 +132,7 @@ pub fn order(pools: &[PoolId], row: Option<&Row>, tolerance: RttTolerance) -> Ve
 }
 
 /// The larger of the absolute and the relative tolerance, exactly, in nanoseconds.
-fn margin(lowest: Duration, tolerance: RttTolerance) -> Duration {
+pub fn margin(lowest: Duration, tolerance: RttTolerance) -> Duration {
     let relative = lowest.as_nanos() * u128::from(tolerance.relative_micros) / 1_000_000;
     tolerance.absolute.max(Duration::from_nanos(u64::try_from(relative).unwrap_or(u64::MAX)))
 }
