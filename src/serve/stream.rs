@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::watch;
+use tokio::sync::{mpsc, watch};
 use tokio::time::timeout;
 use tracing::warn;
 
@@ -45,6 +45,8 @@ pub struct Streams {
     pub idle: Duration,
     /// Becomes true when the server stops.
     pub stop: watch::Receiver<bool>,
+    /// Held by all that has not ended.
+    pub alive: mpsc::Sender<()>,
 }
 
 /// Accepts connections of a listener until the server stops.
@@ -91,7 +93,7 @@ pub async fn serve(
     streams: Streams,
     _permit: Permit,
 ) {
-    let Streams { live, idle, mut stop, .. } = streams;
+    let Streams { live, idle, mut stop, alive: _alive, .. } = streams;
     let (mut received, mut replies) = (Vec::new(), Vec::new());
     loop {
         let is_answered = answer_all(&mut received, &mut replies, client, &live);

@@ -11,7 +11,7 @@ use meridian::query::{Question, Rcode};
 use meridian::quick::Quick;
 use meridian::respond::{Client, Responder};
 use meridian::rr::RecordType;
-use meridian::serve::reply::answer;
+use meridian::serve::reply;
 use meridian::serve::udp;
 use meridian::state::State;
 use meridian::steer::FirstOnly;
@@ -108,7 +108,7 @@ fn every_client_meets_the_nearest_pool_by_both_ways() {
             let by_short = udp::answer_one(&message, source, &quick, &responder, &mut short);
             assert_eq!(
                 by_short,
-                answer(&message, source, &responder, Transport::Datagram, &mut long)
+                reply::answer(&message, source, &responder, Transport::Datagram, &mut long)
             );
             assert_eq!(short, long, "client {number} of lb{balancer}");
         }
