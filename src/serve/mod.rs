@@ -1,14 +1,17 @@
 //! Serving: sockets, probes, the swap of states, signals. The edge around the pure core.
 
+pub mod connections;
 pub mod control;
 pub mod handler;
 pub mod live;
 pub mod mmsg;
 pub mod prober;
 pub mod reload;
+pub mod reply;
 pub mod sequences;
 pub mod sockets;
 pub mod standing;
+pub mod stream;
 pub mod udp;
 
 use std::io;
