@@ -1,8 +1,10 @@
 //! The live state explained: what was said and what the probes saw stand in the reasons.
 
+use std::net::TcpListener;
+
 use serde_json::json;
 
-use super::{A, B, POOLS, Served, WWW, site, word};
+use super::{A, B, POOLS, Served, WWW, site, until, word};
 use crate::harness::strings;
 
 #[test]
@@ -111,4 +113,21 @@ fn what_is_asked_is_checked() {
     refused("?name=www.example.test&client=192.0.2.1&down=a", &["down"]);
     let query = "?name=www.example.test&type=AAAA&client=2001:db8::/48&resolver=192.0.2.1";
     assert_eq!(served.get(&format!("/api/v1/explain{query}")).status, 200);
+}
+
+// With `rtt`, the figures are those that the decision goes by: what the probes measured.
+#[test]
+fn measured_round_trip_times_are_shown() {
+    let origin = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let port = origin.local_addr().expect("an address").port();
+    let zone = format!(
+        "[monitors.t]\ntype = \"tcp\"\nport = {port}\ninterval = \"1s\"\n\
+         [pools.t]\nmonitor = \"t\"\norigins = [{{ name = \"t1\", address = \"127.0.0.1\" }}]\n\
+         [pools.u]\norigins = [{{ name = \"u1\", address = \"192.0.2.9\" }}]\n\
+         [load_balancers.www]\npools = [\"u\", \"t\"]\nsteering = \"rtt\"\n"
+    );
+    let served = Served::of(site(&zone));
+    until("a figure", || served.explained()["steering"]["rtt"]["t"].is_number());
+    let address = served.pool("t")["origins"][0]["addresses"][0].clone();
+    assert!(address["rtt_ms"].as_f64().is_some_and(|rtt| rtt > 0.0 && rtt < 1000.0), "{address}");
 }

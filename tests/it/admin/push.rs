@@ -66,3 +66,20 @@ fn what_cannot_be_pushed_is_said() {
     assert_eq!(push(with_zone).status, 200);
     assert_eq!(served.answered(), ["192.0.2.1"]);
 }
+
+// "a flapping origin … is held down and shown as such".
+#[test]
+fn what_flaps_is_shown_as_held_down() {
+    let zone = POOLS.replace("ttl = \"1h\"", "ttl = \"1h\"\nflap_threshold = 1");
+    let served = Served::of(site(&zone));
+    served.push("192.0.2.2", "up");
+    for state in ["up", "down", "up"] {
+        served.push("192.0.2.1", state);
+    }
+    assert_eq!(served.answered(), ["192.0.2.2"]);
+    let pool = served.pool("a");
+    let address = &pool["origins"][0]["addresses"][0];
+    assert_eq!((&address["held_down"], &address["health"]), (&json!(true), &json!("unhealthy")));
+    let reason = served.explained()["origins"][0]["reason"].clone();
+    assert!(reason.as_str().is_some_and(|text| text.contains("held down")), "{reason}");
+}

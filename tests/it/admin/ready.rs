@@ -47,3 +47,24 @@ fn origins_that_are_down_are_no_reason_not_to_ask() {
     assert_eq!(reply.status, 200, "{reply:?}");
     assert_eq!(reply.document()["ready"], true);
 }
+
+// "or when the prober is stale": results that are older than `max_age`. Here they become so because
+// nothing is probed for longer than that.
+#[test]
+fn stale_results_are_a_reason_not_to_ask() {
+    let origin = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let port = origin.local_addr().expect("an address").port();
+    let served = Served::of(site(&format!(
+        "[monitors.t]\ntype = \"tcp\"\nport = {port}\ninterval = \"10m\"\nmax_age = \"2s\"\n\
+         [pools.t]\nmonitor = \"t\"\norigins = [{{ name = \"t1\", address = \"127.0.0.1\" }}]\n\
+         [load_balancers.www]\npools = [\"t\"]\n"
+    )));
+    until("a stale result", || served.get("/readyz").status == 503);
+    let reason = served.get("/readyz").document()["reason"].clone();
+    assert!(reason.as_str().is_some_and(|text| text.contains("stale")), "{reason}");
+    let pool = served.pool("t");
+    assert_eq!(pool["origins"][0]["addresses"][0]["stale"], true, "{pool}");
+    assert_eq!(pool["available"], true, "the last one counts");
+    let reason = served.explained()["origins"][0]["reason"].clone();
+    assert!(reason.as_str().is_some_and(|text| text.contains("; stale: ")), "{reason}");
+}
