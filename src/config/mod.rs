@@ -27,4 +27,5 @@ pub mod reader;
 pub mod report;
 pub mod rtt;
 pub mod server;
+pub mod tls;
 pub mod zone_file;

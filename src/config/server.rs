@@ -7,6 +7,7 @@ use std::time::Duration;
 use crate::config::admin::Admin;
 use crate::config::reader::{File, Place, Table, Value};
 use crate::config::report::{Report, Source};
+use crate::config::tls::Tls;
 
 /// The port that is listened on by default: no privilege is needed for it.
 pub const DEFAULT_PORT: u16 = 5300;
@@ -77,6 +78,8 @@ pub struct Server {
     pub udp: UdpSettings,
     /// How TCP is served.
     pub tcp: TcpSettings,
+    /// How TLS is served, if it is.
+    pub tls: Option<Tls>,
     /// The point of presence of this node.
     pub pop: Option<String>,
     /// The name of the region of this node, and where it stands.
@@ -112,6 +115,7 @@ impl Default for Server {
             workers: 0,
             udp: UdpSettings::default(),
             tcp: TcpSettings::default(),
+            tls: None,
             pop: None,
             region: None,
             startup_wait: DEFAULT_STARTUP_WAIT,
@@ -142,7 +146,7 @@ impl Server {
         let mut server = Self::within(&folder);
         let document = File::parse(source, report);
         let root = document.root();
-        root.not_offered(&["tls", "cluster"]);
+        root.not_offered(&["cluster"]);
         if let Some(table) = root.optional("server").and_then(|value| value.table("a table")) {
             server.read(table, &folder);
         }
@@ -151,6 +155,9 @@ impl Server {
         }
         if let Some(table) = root.optional("tcp").and_then(|value| value.table("a table")) {
             server.tcp = parse_tcp(&table);
+        }
+        if let Some(table) = root.optional("tls").and_then(|value| value.table("a table")) {
+            server.tls = Tls::parse(&table, &folder);
         }
         server.udp.workers = server.workers;
         if let Some(table) = root.optional("admin").and_then(|value| value.table("a table")) {

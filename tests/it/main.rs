@@ -26,4 +26,5 @@ mod policies;
 mod reload;
 mod simulate;
 mod steering;
+mod streams;
 mod zonal;
