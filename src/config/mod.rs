@@ -26,4 +26,5 @@ pub mod reader;
 pub mod report;
 pub mod rtt;
 pub mod server;
+pub mod sessions;
 pub mod zone_file;

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use crate::config::reader::{File, Place, Table, Value};
 use crate::config::report::{Report, Source};
+use crate::config::sessions::{DEFAULT_MAX_SESSIONS, max_sessions};
 
 /// The port that is listened on by default: no privilege is needed for it.
 pub const DEFAULT_PORT: u16 = 5300;
@@ -56,6 +57,8 @@ pub struct Server {
     pub workers: usize,
     /// How UDP is served.
     pub udp: UdpSettings,
+    /// The most sessions that are kept.
+    pub max_sessions: usize,
     /// The point of presence of this node.
     pub pop: Option<String>,
     /// The name of the region of this node, and where it stands.
@@ -88,6 +91,7 @@ impl Default for Server {
             state: PathBuf::from("state"),
             workers: 0,
             udp: UdpSettings::default(),
+            max_sessions: DEFAULT_MAX_SESSIONS,
             pop: None,
             region: None,
             startup_wait: DEFAULT_STARTUP_WAIT,
@@ -125,6 +129,9 @@ impl Server {
             server.udp = parse_udp(&table);
         }
         server.udp.workers = server.workers;
+        if let Some(table) = root.optional("sessions").and_then(|value| value.table("a table")) {
+            server.max_sessions = max_sessions(&table);
+        }
         root.finish();
         server
     }

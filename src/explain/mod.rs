@@ -61,8 +61,8 @@ pub struct Explanation {
     pub failover: Option<FailoverPart>,
     /// Zonal affinity's result.
     pub zonal: Option<ZonalPart>,
-    /// Sessions are not offered by this version.
-    pub session: Option<()>,
+    /// The session that the client would get; none without session affinity.
+    pub session: Option<SessionPart>,
     /// The shares of the origins that the answer is chosen from.
     pub choice: Option<ChoicePart>,
     /// The answer of sequence number 0.
@@ -193,6 +193,21 @@ pub struct ZonalPart {
     pub modified_eligible: Vec<String>,
 }
 
+/// The session of a client that has none yet.
+#[derive(Clone, Debug, Serialize)]
+pub struct SessionPart {
+    /// The client subnet.
+    pub key: Option<String>,
+    /// How many seconds it lives after its last query.
+    pub ttl: u32,
+    /// `keep` or `move`.
+    pub failback: &'static str,
+    /// The origin that it is placed on.
+    pub placed: Option<String>,
+    /// Why.
+    pub reason: String,
+}
+
 /// The shares.
 #[derive(Clone, Debug, Serialize)]
 pub struct ChoicePart {
@@ -200,6 +215,10 @@ pub struct ChoicePart {
     pub share: BTreeMap<String, f64>,
     /// How many origins an answer carries, or `all`.
     pub answers: serde_json::Value,
+    /// With sessions: `session`, the first origin is that of the client's session, and shares are of
+    /// the clients and not of the answers.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub by: Option<&'static str>,
 }
 
 /// The answer.
@@ -275,8 +294,7 @@ pub fn explain(
         None => place_client_of_no_balancer(state, &client),
     };
     let steps = answer.steered_by.map(|balancer| {
-        steps::Steps { state, plan: &plan, health, balancer, place: &place.place }
-            .explain(record_type)
+        steps::Steps { state, plan: &plan, health, balancer, client: &place }.explain(record_type)
     });
     let steps = steps.unwrap_or_default();
     Explanation {
@@ -290,7 +308,7 @@ pub fn explain(
         origins: steps.origins,
         failover: steps.failover,
         zonal: steps.zonal,
-        session: None,
+        session: steps.session,
         choice: steps.choice,
         answer: answer_part(&answer, &question, client.subnet.is_some()),
     }
@@ -314,7 +332,7 @@ fn place_client_of_no_balancer(state: &State, client: &Client) -> ClientPlace {
     let subnet = client.subnet.and_then(|subnet| subnet.locating_address());
     let address = subnet.or(client.resolver);
     let place = address.map(|address| state.locator.locate(address).place).unwrap_or_default();
-    ClientPlace { place, address, by_subnet: subnet.is_some(), ecs_scope: 0 }
+    ClientPlace { place, address, by_subnet: subnet.is_some(), session_subnet: None, ecs_scope: 0 }
 }
 
 fn query_part(

@@ -141,6 +141,7 @@ fn is_quick(state: &State, id: LoadBalancerId, balancer: &LoadBalancer) -> bool 
     let node = state.zones.find(&key, RecordType::A).and_then(|zone| zone.node_at(&key));
     // Random steering draws a number before the pool's: the long way does.
     balancer.random.is_none()
+        && balancer.sessions.is_none()
         && balancer.answers == Answers::Count(1)
         && key.len() <= KEY
         && node.is_some_and(|node| node.steered == Some(id))

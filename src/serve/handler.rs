@@ -19,6 +19,10 @@ use crate::answer::{Answer, ExtendedError};
 use crate::query::{self, Rcode, Request};
 use crate::respond::respond;
 use crate::serve::live::Live;
+use crate::serve::sequences::SharedSequences;
+use crate::serve::sessions::SessionsAt;
+use crate::steer::Sequences;
+use crate::steer::session::{OriginTag, SessionKey, Sessions};
 use crate::wire::message::{Reply, reply};
 use crate::wire::{Repeated, Transport};
 
@@ -44,9 +48,11 @@ impl Handler {
             _ => Transport::Stream,
         };
         let moment = self.live.load();
+        let sessions = self.live.sessions();
+        let memory = Shared { sequences: &moment.sequences, sessions: sessions.at(sessions.now()) };
         // A fault in one answer is that answer's failure, never the process's.
         let answered = catch_unwind(AssertUnwindSafe(|| {
-            let answer = respond(&parsed, request.src().ip(), &moment.responder())?;
+            let answer = respond(&parsed, request.src().ip(), &moment.responder(&memory))?;
             Some(reply(&parsed, repeated, &answer, transport))
         }));
         let with_question = parsed.echoed().0.is_some();
@@ -62,6 +68,29 @@ impl Handler {
                 failure(&parsed, repeated, transport)
             }
         }
+    }
+}
+
+/// What answers over TCP leave for those after them.
+#[derive(Debug)]
+struct Shared<'m> {
+    sequences: &'m SharedSequences,
+    sessions: SessionsAt<'m>,
+}
+
+impl Sequences for Shared<'_> {
+    fn next(&self, slot: u32, fingerprint: u32) -> u32 {
+        self.sequences.next(slot, fingerprint)
+    }
+}
+
+impl Sessions for Shared<'_> {
+    fn find(&self, key: SessionKey, ttl: u32) -> Option<OriginTag> {
+        self.sessions.find(key, ttl)
+    }
+
+    fn begin(&self, key: SessionKey, origin: OriginTag) {
+        self.sessions.begin(key, origin);
     }
 }
 

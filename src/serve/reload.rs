@@ -86,6 +86,7 @@ impl Reloader {
             ("workers", self.server.workers == server.workers),
             ("log", self.server.log == server.log),
             ("udp", udp(&self.server) == udp(server)),
+            ("max_sessions", self.server.max_sessions == server.max_sessions),
             ("freebind", self.server.freebind == server.freebind),
             ("state", self.server.state == server.state),
         ];

@@ -20,7 +20,9 @@ use crate::quick::{self, CommonQuery, Quick};
 use crate::respond::{Responder, respond};
 use crate::serve::live::{Live, Moment};
 use crate::serve::mmsg::Batch;
-use crate::steer::Sequences;
+use crate::serve::sessions::SharedSessions;
+use crate::steer::session::{OriginTag, SessionKey, Sessions};
+use crate::steer::{Memory, Sequences};
 use crate::wire::write::write;
 use crate::wire::{Repeated, Transport};
 
@@ -68,7 +70,7 @@ fn pin(core: usize) {
 fn work(socket: &UdpSocket, settings: WorkerSettings, live: &Live, stop: &AtomicBool) {
     let mut batch = Batch::new(settings.batch, settings.reports_arrival);
     let mut reader = live.reader();
-    let mut sequences = OwnSequences::default();
+    let mut sequences = OwnSequences::with_sessions(Arc::clone(live.sessions()));
     let mut steps = Steps::new(settings.batch);
     let mut failing = false;
     while !stop.load(Ordering::Relaxed) {
@@ -186,7 +188,7 @@ pub fn answer_one(
     message: &[u8],
     source: IpAddr,
     quick: &Quick,
-    responder: &Responder<'_, impl Sequences>,
+    responder: &Responder<'_, impl Memory>,
     out: &mut [u8],
 ) -> Option<usize> {
     let locator = &responder.state.locator;
@@ -202,7 +204,7 @@ pub fn answer_one(
 pub fn answer(
     message: &[u8],
     source: IpAddr,
-    responder: &Responder<'_, impl Sequences>,
+    responder: &Responder<'_, impl Memory>,
     out: &mut [u8],
 ) -> Option<usize> {
     // A fault in one answer is that answer's failure, never the process's.
@@ -219,7 +221,7 @@ pub fn answer(
 fn attempt(
     message: &[u8],
     source: IpAddr,
-    responder: &Responder<'_, impl Sequences>,
+    responder: &Responder<'_, impl Memory>,
     out: &mut [u8],
 ) -> Option<usize> {
     let request = query::parse(message);
@@ -239,18 +241,31 @@ fn failure(message: &[u8], out: &mut [u8]) -> Option<usize> {
 }
 
 /// The numbers of the answers of one worker: nobody else draws from them. They start again with a
-/// new state.
+/// new state. The sessions beside them are everybody's.
 #[derive(Debug, Default)]
 pub struct OwnSequences {
     /// The state that the slots belong to.
     generation: u64,
     /// Each set's fingerprint, and the next number.
     slots: RefCell<Vec<(u32, u32)>>,
+    /// By default none are kept.
+    sessions: Option<Arc<SharedSessions>>,
+    /// The time of the batch.
+    now: u32,
 }
 
 impl OwnSequences {
-    /// Makes the slots fit a moment; allocates only if it is of another state.
+    /// With sessions that are shared.
+    pub fn with_sessions(sessions: Arc<SharedSessions>) -> Self {
+        Self { sessions: Some(sessions), ..Self::default() }
+    }
+
+    /// Reads the clock for the next queries, and makes the slots fit a moment; allocates only if it is
+    /// of another state.
     pub fn follow(&mut self, moment: &Moment) {
+        if moment.state.has_sessions {
+            self.now = self.sessions.as_ref().map_or(0, |sessions| sessions.now());
+        }
         if self.generation != moment.generation {
             self.generation = moment.generation;
             let slots = usize::try_from(moment.state.slot_count).unwrap_or(0);
@@ -279,13 +294,30 @@ impl Sequences for OwnSequences {
     }
 }
 
+impl Sessions for OwnSequences {
+    #[inline]
+    fn find(&self, key: SessionKey, ttl: u32) -> Option<OriginTag> {
+        self.sessions.as_ref()?.at(self.now).find(key, ttl)
+    }
+
+    fn begin(&self, key: SessionKey, origin: OriginTag) {
+        if let Some(sessions) = &self.sessions {
+            sessions.at(self.now).begin(key, origin);
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn numbers_follow_one_another_and_start_again_with_a_new_set() {
-        let sequences = OwnSequences { generation: 1, slots: RefCell::new(vec![(0, 0); 2]) };
+        let sequences = OwnSequences {
+            generation: 1,
+            slots: RefCell::new(vec![(0, 0); 2]),
+            ..OwnSequences::default()
+        };
         assert_eq!([0; 3].map(|_| sequences.next(0, 7)), [0, 1, 2]);
         assert_eq!(sequences.next(1, 7), 0, "slots are apart");
         assert_eq!([0; 2].map(|_| sequences.next(0, 8)), [0, 1]);
