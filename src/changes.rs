@@ -135,7 +135,7 @@ fn describe_balancer(state: &State, balancer: &LoadBalancer) -> String {
     let fallback = state.pool_name(*fallback_pool);
     let weights: Option<Vec<_>> =
         random.as_ref().map(|random| random.weights.iter().map(|&(_, weight)| weight).collect());
-    let sessions = sessions.as_ref().map(|affinity| affinity.settings);
+    let sessions = sessions.as_ref().map(|affinity| affinity.keys.settings);
     format!(
         "{policy:?} {client:?} {ttl:?} {answers:?} {fallback} {lists:?} {weights:?} {sessions:?}"
     )

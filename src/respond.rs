@@ -94,10 +94,9 @@ pub fn place_client(state: &State, balancer: &LoadBalancer, client: &Client) -> 
     // client, and where it was steered by the resolver's own address.
     let depends = by_subnet.is_some() && balancer.depends_on_client;
     let mut ecs_scope = if depends { located.map_or(0, |located| located.scope) } else { 0 };
-    let session_subnet = balancer
-        .sessions
-        .as_ref()
-        .and_then(|affinity| known.and_then(|(address, length)| affinity.subnet(address, length)));
+    let session_subnet = balancer.sessions.as_ref().and_then(|affinity| {
+        known.and_then(|(address, length)| affinity.keys.subnet(address, length))
+    });
     // An answer is that of a session, whatever became of it, and so holds for its subnet at most.
     if let (Some(subnet), Some((address, _))) = (session_subnet, by_subnet) {
         ecs_scope = ecs_scope.max(scope_of(subnet, address));

@@ -203,7 +203,7 @@ impl Steps<'_> {
         plan: Option<&FamilyPlan>,
         record_type: RecordType,
     ) -> Option<SessionPart> {
-        let SessionSettings { ttl, failback, .. } = self.balancer.sessions.as_ref()?.settings;
+        let SessionSettings { ttl, failback, .. } = self.balancer.sessions.as_ref()?.keys.settings;
         let steering = self.state.steering(self.plan);
         let is_empty = plan.is_none_or(|plan| plan.set.is_empty());
         let last_resort = plan.is_some_and(|plan| plan.any_health);

@@ -14,8 +14,13 @@ use portable_atomic::{AtomicU128, Ordering};
 use crate::steer::rendezvous::stir;
 use crate::steer::session::{OriginTag, SessionKey, Sessions};
 
-/// How long a session lives at the most, in seconds: a day.
-const LONGEST: u32 = 86_400;
+/// The time is counted in parts of a second, so that the oldest of many new sessions can be told.
+const TICKS: u64 = 64;
+/// How long a session lives at the most: a day.
+const LONGEST: u64 = 86_400 * TICKS;
+/// How late a query is written down, so that a client that asks often costs one write a second. A
+/// session lives so much longer.
+const LATENESS: u64 = TICKS;
 /// The sessions of a bucket: as many as two cache lines hold, which the processor fetches together.
 const WAYS: usize = 8;
 /// How often it is tried to write a session while others write to its bucket.
@@ -43,23 +48,37 @@ impl SharedSessions {
         self.table.get_or_init(|| Table::new(self.max_sessions, self.seed));
     }
 
-    /// The seconds since the start, from 1.
-    pub fn now(&self) -> u32 {
-        u32::try_from(self.began.elapsed().as_secs()).unwrap_or(u32::MAX).saturating_add(1)
+    /// The time since the start.
+    pub fn now(&self) -> Tick {
+        let elapsed = self.began.elapsed();
+        let parts = u64::from(elapsed.subsec_micros()) * TICKS / 1_000_000;
+        Tick(elapsed.as_secs() * TICKS + parts + 1)
     }
 
     /// The sessions at a time.
     #[inline]
-    pub fn at(&self, now: u32) -> SessionsAt<'_> {
-        SessionsAt { table: self.table.get(), now }
+    pub fn at(&self, now: Tick) -> SessionsAt<'_> {
+        SessionsAt { table: self.table.get(), now: now.0 }
     }
 }
+
+/// A time, as sessions count it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Tick(u64);
 
 /// The sessions at one time, which was read once for a batch of queries.
 #[derive(Clone, Copy, Debug)]
 pub struct SessionsAt<'t> {
     table: Option<&'t Table>,
-    now: u32,
+    now: u64,
+}
+
+impl SessionsAt<'_> {
+    /// Starts the memory of a session on its way.
+    #[inline]
+    pub fn approach(&self, key: SessionKey) -> u32 {
+        self.table.map_or(0, |table| table.approach(key))
+    }
 }
 
 impl Sessions for SessionsAt<'_> {
@@ -109,9 +128,16 @@ impl Table {
         (places.unwrap_or_default(), hash & Entry::TAG)
     }
 
+    #[inline]
+    #[allow(clippy::cast_possible_truncation, reason = "that something is read is all")]
+    fn approach(&self, key: SessionKey) -> u32 {
+        let (places, _) = self.places(key);
+        places.first().map_or(0, |place| place.load(Ordering::Relaxed) as u32)
+    }
+
     /// The origin of a session that lives; this query is its last now.
     #[inline]
-    fn find(&self, key: SessionKey, ttl: u32, now: u32) -> Option<OriginTag> {
+    fn find(&self, key: SessionKey, ttl: u32, now: u64) -> Option<OriginTag> {
         let (places, tag) = self.places(key);
         for place in places {
             let word = place.load(Ordering::Relaxed);
@@ -121,10 +147,10 @@ impl Table {
             }
             // Another worker's batch may have begun later.
             let idle = now.saturating_sub(entry.last);
-            if idle > ttl || entry.age(now) >= LONGEST {
+            if idle >= u64::from(ttl) * TICKS + LATENESS || entry.age(now) >= LONGEST {
                 return None;
             }
-            if idle > 0 {
+            if idle >= LATENESS {
                 let renewed = Entry { last: now, age: entry.age(now), ..entry };
                 // If it was changed meanwhile, that query was as late.
                 let _lost = place.compare_exchange(
@@ -140,11 +166,11 @@ impl Table {
     }
 
     /// Begins a session: in its own place, else in an empty one, else in that of the oldest.
-    fn begin(&self, key: SessionKey, origin: OriginTag, now: u32) {
+    fn begin(&self, key: SessionKey, origin: OriginTag, now: u64) {
         let (places, tag) = self.places(key);
-        let new = Entry { tag, origin, last: now, age: 0 }.into_word();
+        let new = Entry { tag, age: 0, origin, last: now }.into_word();
         for _ in 0..ATTEMPTS {
-            let mut oldest: Option<(&AtomicU128, u128, u32)> = None;
+            let mut oldest: Option<(&AtomicU128, u128, u64)> = None;
             for place in places {
                 let word = place.load(Ordering::Relaxed);
                 let entry = Entry::from_word(word);
@@ -166,44 +192,45 @@ impl Table {
     }
 }
 
-/// A session as the table has it.
+/// A session as the table has it: a word of 37 bits of the key, 23 of the age, 32 of the origin and 36
+/// of the time, enough for 34 years.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Entry {
     /// The lower bits of the key's hash.
     tag: u64,
+    /// How long after its first query the last was.
+    age: u64,
     /// Where it was placed.
     origin: OriginTag,
     /// When its last query was; never 0.
-    last: u32,
-    /// How long after its first that was.
-    age: u32,
+    last: u64,
 }
 
 impl Entry {
-    /// 47 bits of the key, 32 of the origin, 32 of the time, 17 of the age.
-    const TAG: u64 = (1 << 47) - 1;
-    const AGE: u32 = (1 << 17) - 1;
+    const TAG: u64 = (1 << 37) - 1;
+    const AGE: u64 = (1 << 23) - 1;
+    const LAST: u64 = (1 << 36) - 1;
 
     /// How long ago its first query was.
-    fn age(self, now: u32) -> u32 {
+    fn age(self, now: u64) -> u64 {
         self.age.saturating_add(now.saturating_sub(self.last)).min(Self::AGE)
     }
 
     fn into_word(self) -> u128 {
-        u128::from(self.tag) << 81
-            | u128::from(self.age & Self::AGE) << 64
-            | u128::from(self.origin.0) << 32
-            | u128::from(self.last)
+        u128::from(self.tag & Self::TAG) << 91
+            | u128::from(self.age & Self::AGE) << 68
+            | u128::from(self.origin.0) << 36
+            | u128::from(self.last & Self::LAST)
     }
 
     /// None of an empty place.
     #[allow(clippy::cast_possible_truncation, reason = "the word is taken apart")]
     fn from_word(word: u128) -> Option<Self> {
         (word != 0).then(|| Self {
-            tag: (word >> 81) as u64,
-            age: (word >> 64) as u32 & Self::AGE,
-            origin: OriginTag((word >> 32) as u32),
-            last: word as u32,
+            tag: (word >> 91) as u64,
+            age: (word >> 68) as u64 & Self::AGE,
+            origin: OriginTag((word >> 36) as u32),
+            last: word as u64 & Self::LAST,
         })
     }
 }
@@ -217,45 +244,51 @@ mod tests {
     const A: OriginTag = OriginTag(1);
     const B: OriginTag = OriginTag(u32::MAX);
 
+    /// A time in seconds.
+    fn at(seconds: u64) -> u64 {
+        seconds * TICKS
+    }
+
     #[test]
     fn a_session_lives_its_ttl_after_its_last_query() {
         let table = Table::new(100, 7);
         let key = SessionKey(1);
-        assert_eq!(table.find(key, 60, 1), None);
-        table.begin(key, A, 1);
-        assert_eq!(table.find(key, 60, 1), Some(A));
-        assert_eq!(table.find(key, 60, 61), Some(A), "60 s after the last");
-        assert_eq!(table.find(key, 60, 121), Some(A), "60 s after that");
-        assert_eq!(table.find(key, 60, 182), None, "61 s after that");
-        table.begin(key, B, 182);
-        assert_eq!(table.find(key, 60, 182), Some(B));
-        assert_eq!(table.find(SessionKey(2), 60, 182), None);
+        assert_eq!(table.find(key, 60, at(1)), None);
+        table.begin(key, A, at(1));
+        assert_eq!(table.find(key, 60, at(1)), Some(A));
+        assert_eq!(table.find(key, 60, at(61)), Some(A), "60 s after the last");
+        assert_eq!(table.find(key, 60, at(121)), Some(A), "60 s after that");
+        assert_eq!(table.find(key, 60, at(182)), None, "61 s after that");
+        table.begin(key, B, at(182));
+        assert_eq!(table.find(key, 60, at(182)), Some(B));
+        assert_eq!(table.find(SessionKey(2), 60, at(182)), None);
     }
 
     #[test]
     fn a_session_ends_a_day_after_its_first_query() {
         let table = Table::new(100, 7);
         let key = SessionKey(1);
-        table.begin(key, A, 10);
-        for now in (10..10 + LONGEST).step_by(1800) {
-            assert_eq!(table.find(key, 1800, now), Some(A), "at {now}");
+        table.begin(key, A, at(10));
+        for now in (10..10 + 86_400).step_by(1800) {
+            assert_eq!(table.find(key, 1800, at(now)), Some(A), "at {now}");
         }
-        assert_eq!(table.find(key, 86_400, 10 + LONGEST), None);
-        table.begin(key, A, 10 + LONGEST);
-        assert_eq!(table.find(key, 1800, 10 + LONGEST), Some(A), "a new one");
+        assert_eq!(table.find(key, 86_400, at(10 + 86_400)), None);
+        table.begin(key, A, at(10 + 86_400));
+        assert_eq!(table.find(key, 1800, at(10 + 86_400)), Some(A), "a new one");
     }
 
     #[test]
     fn a_session_that_is_renewed_keeps_its_age() {
         let table = Table::new(1, 7);
         table.begin(SessionKey(1), A, 1);
-        for now in 1..1000 {
+        for now in 1..10_000 {
             assert_eq!(table.find(SessionKey(1), 60, now), Some(A));
         }
         let entry = Entry::from_word(table.buckets[0].0[0].load(Ordering::Relaxed)).unwrap();
-        assert_eq!((entry.last, entry.age), (999, 998));
+        assert_eq!(entry.last - entry.age, 1);
+        assert!(entry.last > 9_999 - LATENESS, "{entry:?}");
         // A clock that is a batch behind makes nothing older.
-        assert_eq!(table.find(SessionKey(1), 60, 990), Some(A));
+        assert_eq!(table.find(SessionKey(1), 60, 9_000), Some(A));
     }
 
     #[test]
@@ -264,9 +297,9 @@ mod tests {
         for (key, now) in [(1, 1), (2, 2), (3, 3)] {
             table.begin(SessionKey(key), A, now);
         }
-        assert_eq!(table.find(SessionKey(1), 60, 4), Some(A), "now 2 is the oldest");
-        table.begin(SessionKey(4), A, 5);
-        let found = [1, 2, 3, 4].map(|key| table.find(SessionKey(key), 60, 5).is_some());
+        assert_eq!(table.find(SessionKey(1), 60, at(2)), Some(A), "now 2 is the oldest");
+        table.begin(SessionKey(4), A, at(3));
+        let found = [1, 2, 3, 4].map(|key| table.find(SessionKey(key), 60, at(3)).is_some());
         assert_eq!(found, [true, false, true, true]);
     }
 
@@ -285,7 +318,7 @@ mod tests {
     fn nothing_is_kept_before_there_is_room() {
         let sessions = SharedSessions::new(10, 7);
         let now = sessions.now();
-        assert!(now > 0);
+        assert!(now > Tick::default());
         sessions.at(now).begin(SessionKey(1), A);
         assert_eq!(sessions.at(now).find(SessionKey(1), 60), None);
         sessions.open();
@@ -303,7 +336,7 @@ mod tests {
                 let sessions = &sessions;
                 scope.spawn(move || {
                     for key in 0..2000 {
-                        let at = sessions.at(1 + key as u32 % 7);
+                        let at = sessions.at(Tick(1 + key % 7));
                         match at.find(SessionKey(key), 60) {
                             // Whoever comes first places it; the others find it, or wrote at once.
                             Some(origin) => assert!(origin.0 < 4),
@@ -313,38 +346,38 @@ mod tests {
                 });
             }
         });
-        let at = sessions.at(7);
+        let at = sessions.at(Tick(7));
         assert!((0..2000).all(|key| at.find(SessionKey(key), 60).is_some()));
     }
 
     proptest! {
         #[test]
         fn an_entry_is_read_as_it_was_written(
-            tag in 0..=Entry::TAG, origin: u32, last in 1u32.., age in 0..=Entry::AGE,
+            tag in 0..=Entry::TAG, origin: u32, last in 1..=Entry::LAST, age in 0..=Entry::AGE,
         ) {
-            let entry = Entry { tag, origin: OriginTag(origin), last, age };
+            let entry = Entry { tag, age, origin: OriginTag(origin), last };
             prop_assert_eq!(Entry::from_word(entry.into_word()), Some(entry));
         }
 
         /// A table with room enough is a map of keys to origins with the times of first and last.
         #[test]
         fn the_table_is_a_map_with_times(
-            steps in proptest::collection::vec((0u64..20, 0u32..400, any::<bool>(), 0u32..4), 1..300),
+            steps in proptest::collection::vec((0u64..20, 0u64..400, any::<bool>(), 0u32..4), 1..300),
         ) {
             let table = Table::new(100_000, 7);
-            let mut model: HashMap<u64, (u32, u32, u32)> = HashMap::new();
+            let mut model: HashMap<u64, (u32, u64, u64)> = HashMap::new();
             let mut now = 1;
             for (key, later, long, origin) in steps {
                 now += if long { later * 100 } else { later };
                 let lives = model.get(&key).filter(|&&(_, first, last)| {
-                    now - last <= 3600 && now - first < LONGEST
+                    now - last <= 3600 && now - first < 86_400
                 });
                 let expected = lives.map(|&(origin, ..)| OriginTag(origin));
-                prop_assert_eq!(table.find(SessionKey(key), 3600, now), expected);
+                prop_assert_eq!(table.find(SessionKey(key), 3600, at(now)), expected);
                 match (expected, model.get_mut(&key)) {
                     (Some(_), Some((.., last))) => *last = now,
                     _ => {
-                        table.begin(SessionKey(key), OriginTag(origin), now);
+                        table.begin(SessionKey(key), OriginTag(origin), at(now));
                         model.insert(key, (origin, now, now));
                     }
                 }

@@ -20,7 +20,7 @@ use crate::quick::{self, CommonQuery, Quick};
 use crate::respond::{Responder, respond};
 use crate::serve::live::{Live, Moment};
 use crate::serve::mmsg::Batch;
-use crate::serve::sessions::SharedSessions;
+use crate::serve::sessions::{SharedSessions, Tick};
 use crate::steer::session::{OriginTag, SessionKey, Sessions};
 use crate::steer::{Memory, Sequences};
 use crate::wire::write::write;
@@ -174,6 +174,10 @@ impl Steps {
             });
         }
         for located in self.located.iter().take(count).flatten() {
+            if let Some((tags, key)) = quick.approach_session(located) {
+                approached ^= tags ^ sequences.approach_session(key);
+                continue;
+            }
             let (pool, slot) = quick.approach_pool(located);
             approached ^= pool ^ sequences.approach(slot);
         }
@@ -251,7 +255,7 @@ pub struct OwnSequences {
     /// By default none are kept.
     sessions: Option<Arc<SharedSessions>>,
     /// The time of the batch.
-    now: u32,
+    now: Tick,
 }
 
 impl OwnSequences {
@@ -264,7 +268,7 @@ impl OwnSequences {
     /// of another state.
     pub fn follow(&mut self, moment: &Moment) {
         if moment.state.has_sessions {
-            self.now = self.sessions.as_ref().map_or(0, |sessions| sessions.now());
+            self.now = self.sessions.as_ref().map_or(Tick::default(), |sessions| sessions.now());
         }
         if self.generation != moment.generation {
             self.generation = moment.generation;
@@ -277,6 +281,12 @@ impl OwnSequences {
     #[inline]
     fn approach(&self, slot: u32) -> u32 {
         self.slots.borrow().get(slot as usize).map_or(0, |&(_, next)| next)
+    }
+
+    /// Starts the memory of a session on its way.
+    #[inline]
+    fn approach_session(&self, key: SessionKey) -> u32 {
+        self.sessions.as_ref().map_or(0, |sessions| sessions.at(self.now).approach(key))
     }
 }
 

@@ -72,17 +72,58 @@ pub enum Failback {
     Move,
 }
 
+/// How a client becomes a key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SessionKeys {
+    /// What is configured.
+    pub settings: SessionSettings,
+    /// What the load balancer's name contributes.
+    seed: u64,
+}
+
 /// The sessions of a load balancer, as a decision reads them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SessionAffinity {
-    /// What is configured.
-    pub settings: SessionSettings,
-    /// What the load balancer's name contributes to the keys.
-    seed: u64,
+    /// How clients become keys.
+    pub keys: SessionKeys,
     /// Every pool that can be answered, sorted by its number.
     pools: Vec<TaggedPool>,
     /// All origins, sorted by tag.
     origins: Vec<(OriginTag, PoolId, OriginIndex)>,
+}
+
+impl SessionKeys {
+    /// The client subnet of an address of which so many bits are known.
+    #[inline]
+    pub fn subnet(&self, address: IpAddr, known: u8) -> Option<IpNet> {
+        let SessionSettings { ipv4_prefix, ipv6_prefix, .. } = self.settings;
+        let subnet = match (address, address.to_canonical()) {
+            (IpAddr::V6(_), IpAddr::V4(ip)) => {
+                let known = known.saturating_sub(MAPPED_LENGTH);
+                IpNet::V4(Ipv4Net::new(ip, known.min(ipv4_prefix)).ok()?)
+            }
+            (_, IpAddr::V4(ip)) => IpNet::V4(Ipv4Net::new(ip, known.min(ipv4_prefix)).ok()?),
+            (_, IpAddr::V6(ip)) => IpNet::V6(Ipv6Net::new(ip, known.min(ipv6_prefix)).ok()?),
+        };
+        Some(subnet.trunc())
+    }
+
+    /// The key of a client subnet's session.
+    #[inline]
+    pub fn key(&self, subnet: IpNet) -> SessionKey {
+        let length = u64::from(subnet.prefix_len());
+        SessionKey(match subnet {
+            IpNet::V4(net) => {
+                stir(self.seed ^ (4 << 40 | u64::from(net.addr().to_bits()) << 8 | length))
+            }
+            IpNet::V6(net) => {
+                let bits = net.addr().to_bits();
+                #[allow(clippy::cast_possible_truncation, reason = "the halves are taken apart")]
+                let (high, low) = ((bits >> 64) as u64, bits as u64);
+                stir(stir(stir(self.seed ^ (6 << 40 | length)) ^ high) ^ low)
+            }
+        })
+    }
 }
 
 /// A pool with the numbers that sessions know it and its origins by.
@@ -127,38 +168,13 @@ impl SessionAffinity {
         let mut pools: Vec<_> = pools.iter().map(tagged).collect();
         pools.sort_unstable_by_key(|pool| pool.id);
         origins.sort_unstable();
-        Self { settings, seed: hash(name.to_key().iter().copied()), pools, origins }
+        let keys = SessionKeys { settings, seed: hash(name.to_key().iter().copied()) };
+        Self { keys, pools, origins }
     }
 
-    /// The client subnet of an address of which so many bits are known.
-    pub fn subnet(&self, address: IpAddr, known: u8) -> Option<IpNet> {
-        let SessionSettings { ipv4_prefix, ipv6_prefix, .. } = self.settings;
-        let subnet = match (address, address.to_canonical()) {
-            (IpAddr::V6(_), IpAddr::V4(ip)) => {
-                let known = known.saturating_sub(MAPPED_LENGTH);
-                IpNet::V4(Ipv4Net::new(ip, known.min(ipv4_prefix)).ok()?)
-            }
-            (_, IpAddr::V4(ip)) => IpNet::V4(Ipv4Net::new(ip, known.min(ipv4_prefix)).ok()?),
-            (_, IpAddr::V6(ip)) => IpNet::V6(Ipv6Net::new(ip, known.min(ipv6_prefix)).ok()?),
-        };
-        Some(subnet.trunc())
-    }
-
-    /// The key of a client subnet's session.
-    #[inline]
-    pub fn key(&self, subnet: IpNet) -> SessionKey {
-        let length = u64::from(subnet.prefix_len());
-        SessionKey(match subnet {
-            IpNet::V4(net) => {
-                stir(self.seed ^ (4 << 40 | u64::from(net.addr().to_bits()) << 8 | length))
-            }
-            IpNet::V6(net) => {
-                let bits = net.addr().to_bits();
-                #[allow(clippy::cast_possible_truncation, reason = "the halves are taken apart")]
-                let (high, low) = ((bits >> 64) as u64, bits as u64);
-                stir(stir(stir(self.seed ^ (6 << 40 | length)) ^ high) ^ low)
-            }
-        })
+    /// All origins, sorted by their tags.
+    pub fn origins(&self) -> impl Iterator<Item = (OriginTag, PoolId, OriginIndex)> + '_ {
+        self.origins.iter().copied()
     }
 
     /// The origin with a tag.
@@ -217,8 +233,8 @@ impl<'s> Session<'s> {
     /// Looks a client subnet's session up.
     #[inline]
     pub fn find(affinity: &'s SessionAffinity, subnet: IpNet, sessions: &impl Sessions) -> Self {
-        let key = affinity.key(subnet);
-        let tag = sessions.find(key, affinity.settings.ttl);
+        let key = affinity.keys.key(subnet);
+        let tag = sessions.find(key, affinity.keys.settings.ttl);
         Self { affinity, key, placed: tag.and_then(|tag| affinity.origin(tag)) }
     }
 
@@ -239,7 +255,7 @@ impl<'s> Session<'s> {
                 Some((family, session.resume(steering, balancer, place, family, memory)?))
             })
         };
-        let may_move = self.affinity.settings.failback == Failback::Move;
+        let may_move = self.affinity.keys.settings.failback == Failback::Move;
         if !may_move && let Some(resumed) = resume(&self) {
             return Ok(Some(resumed));
         }
