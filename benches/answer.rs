@@ -15,7 +15,8 @@ use meridian::quick;
 use meridian::respond::{Responder, respond};
 use meridian::serve::live::Moment;
 use meridian::serve::mmsg::MAX_REPLY;
-use meridian::serve::udp::{OwnSequences, answer, answer_one};
+use meridian::serve::reply::answer;
+use meridian::serve::udp::{OwnSequences, answer_one};
 use meridian::steer::decide;
 use meridian::steer::pool::Family;
 use meridian::wire::write::write;
@@ -85,7 +86,7 @@ fn steps(criterion: &mut Criterion) {
         b.iter(|| answer_one(message(), RESOLVER, &moment.quick, &responder, &mut out));
     });
     criterion.bench_function("octets to octets, long way", |b| {
-        b.iter(|| answer(message(), RESOLVER, &responder, &mut out));
+        b.iter(|| answer(message(), RESOLVER, &responder, Transport::Datagram, &mut out));
     });
 }
 

@@ -4,6 +4,8 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
+use serde::{Deserialize, Serialize};
+
 use crate::config::monitors::Monitor;
 use crate::locate::place::RegionId;
 use crate::state::State;
@@ -15,7 +17,7 @@ use crate::zone::node::Zone;
 const MOST_LISTED: usize = 10;
 
 /// The differences between two states.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Changes {
     /// Zones, by apex.
     pub zones: Difference,
@@ -30,7 +32,7 @@ pub struct Changes {
 }
 
 /// What became of the things of one kind.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Difference {
     /// Those that were not there before.
     pub added: Vec<String>,

@@ -11,8 +11,8 @@
 //!                       function    a name   client is  origins   TTL, scope
 //! ```
 //!
-//! - [`serve`] owns sockets and threads. [`serve::udp`] is the path of datagrams, [`serve::handler`]
-//!   that of TCP, which hickory-server carries.
+//! - [`serve`] owns sockets and threads. [`serve::udp`] is the path of datagrams, [`serve::stream`]
+//!   that of connections.
 //! - [`quick`] answers the common query by itself, from tables that the functions below filled in; the
 //!   rest of this list is the long way, which every message can take.
 //! - [`query`] makes a [`query::Request`] of octets, or says which response code refuses them.
@@ -38,6 +38,8 @@
 
 #![cfg_attr(not(test), warn(clippy::disallowed_methods))]
 
+#[allow(clippy::disallowed_methods, reason = "the edge: HTTP, clock")]
+pub mod admin;
 pub mod answer;
 pub mod changes;
 #[allow(clippy::disallowed_methods, reason = "the edge: arguments, log")]
@@ -54,6 +56,7 @@ pub mod quick;
 pub mod respond;
 pub mod rr;
 pub mod rtt;
+pub mod scope;
 #[allow(clippy::disallowed_methods, reason = "the edge: modification times of files")]
 pub mod serial;
 #[allow(clippy::disallowed_methods, reason = "the edge: sockets, clock")]
@@ -63,5 +66,6 @@ pub mod state;
 #[allow(clippy::disallowed_methods, reason = "the edge: the files of the state folder")]
 pub mod state_folder;
 pub mod steer;
+pub mod timestamp;
 pub mod wire;
 pub mod zone;

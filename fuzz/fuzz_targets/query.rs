@@ -2,6 +2,9 @@
 
 #![no_main]
 
+#[path = "../../tests/properties/message.rs"]
+mod message;
+
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::LazyLock;
 
@@ -16,7 +19,9 @@ use meridian::state::State;
 use meridian::steer::FirstOnly;
 use meridian::steer::availability::Health;
 use meridian::steer::plan::Plan;
-use meridian::wire::message::{Repeated, Transport, encode, reply};
+use meridian::wire::{Repeated, Transport};
+
+use crate::message::{encode, reply};
 
 const ZONE: &str = "zone = \"example.test\"\nzonefile = \"example.test.zone\"\n\
     [pools.p]\nregion = \"weu\"\norigins = [\

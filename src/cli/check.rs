@@ -7,7 +7,7 @@ use clap::Args;
 use serde_json::json;
 
 use crate::cli::{EXIT_NO, EXIT_USAGE, FileArguments, print_diagnostics, print_text};
-use crate::config::files::{Paths, load};
+use crate::config::files::{Paths, load, read_token};
 use crate::config::report::{Diagnostic, Report, Severity};
 use crate::state::State;
 
@@ -33,7 +33,9 @@ impl Check {
         }
         paths.folder = self.folder;
         let report = Report::default();
-        let (_, state) = load(&paths, &report);
+        let (server, state) = load(&paths, &report);
+        read_token(&server, &report);
+        let state = state.filter(|_| !report.has_errors());
         let diagnostics = report.into_sorted();
         if self.json {
             let of = |severity| -> Vec<&Diagnostic> {

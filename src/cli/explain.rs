@@ -1,21 +1,21 @@
-//! `meridian explain`: why a client gets its answer, from the files alone.
+//! `meridian explain`: why a client gets its answer, from the files alone or from a running server.
 
 use std::net::IpAddr;
 use std::process::ExitCode;
-use std::str::FromStr;
 use std::time::Duration;
 
 use clap::Args;
-use ipnet::IpNet;
 
+use crate::cli::client::{Answer, Client, Problem, TokenArguments, encode};
 use crate::cli::{EXIT_NO, EXIT_USAGE, FileArguments, print_diagnostics, print_text};
 use crate::config::files::{Paths, load};
 use crate::config::report::{Report, Severity};
 use crate::config::rtt::parse_milliseconds;
-use crate::explain::{Asker, Assumption, assume, explain};
+use crate::explain::{Asker, Assumption, ClientText, Explanation, Scene, assume, explain};
 use crate::name::Name;
 use crate::rr::RecordType;
 use crate::serial::Serials;
+use crate::steer::plan::Plan;
 
 /// The arguments of `meridian explain`.
 #[derive(Args, Debug)]
@@ -28,12 +28,17 @@ pub(super) struct Explain {
     record_type: RecordType,
     /// The client: IP for a query from there, IP/LEN for a client subnet in a query
     #[arg(long, value_name = "IP[/LEN]")]
-    client: ClientArgument,
+    client: ClientText,
     /// The resolver that a client subnet comes from [default: one without a location]
     #[arg(long, value_name = "IP")]
     resolver: Option<IpAddr>,
     #[command(flatten)]
     assumptions: Assumptions,
+    /// Explain what this running server answers now, instead of what the files say
+    #[arg(long, value_name = "URL", conflicts_with_all = ["down", "up", "rtt", "zones", "geo", "config"])]
+    at: Option<String>,
+    #[command(flatten)]
+    token: TokenArguments,
     #[command(flatten)]
     files: FileArguments,
     /// Print one JSON document
@@ -67,26 +72,6 @@ impl Assumptions {
     }
 }
 
-/// IP or IP/LEN.
-#[derive(Clone, Copy, Debug)]
-enum ClientArgument {
-    Address(IpAddr),
-    Subnet(IpNet),
-}
-
-impl FromStr for ClientArgument {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        let wrong = || "give an address, as 192.0.2.1, or a subnet, as 192.0.2.0/24".to_owned();
-        if text.contains('/') {
-            text.parse().map(|subnet: IpNet| Self::Subnet(subnet.trunc())).map_err(|_| wrong())
-        } else {
-            text.parse().map(Self::Address).map_err(|_| wrong())
-        }
-    }
-}
-
 fn parse_name(text: &str) -> Result<Name, String> {
     Name::parse_absolute(text).map_err(|error| error.to_string())
 }
@@ -105,16 +90,25 @@ fn parse_rtt(text: &str) -> Result<(String, Duration), String> {
 
 impl Explain {
     pub(super) fn run(self) -> ExitCode {
-        let asker = match (self.client, self.resolver) {
-            (ClientArgument::Subnet(subnet), resolver) => Asker::Subnet(subnet, resolver),
-            (ClientArgument::Address(ip), None) => Asker::Address(ip),
-            (ClientArgument::Address(_), Some(_)) => {
-                eprintln!(
-                    "meridian: --resolver goes with --client IP/LEN: an address alone is the resolver"
-                );
-                return ExitCode::from(EXIT_USAGE);
-            }
+        let Ok(asker) = Asker::new(self.client, self.resolver) else {
+            eprintln!(
+                "meridian: --resolver goes with --client IP/LEN: an address alone is the resolver"
+            );
+            return ExitCode::from(EXIT_USAGE);
         };
+        if let Some(at) = &self.at {
+            return match self.ask(at) {
+                Ok(answer) if self.json => {
+                    answer.print_json();
+                    exit_code(&answer.document)
+                }
+                Ok(answer) => {
+                    print_text(&answer.document.to_string());
+                    exit_code(&answer.document)
+                }
+                Err(problem) => problem.tell(),
+            };
+        }
         let report = Report::default();
         let (server, state) = load(&Paths::from(self.files), &report);
         let mut diagnostics = report.into_sorted();
@@ -133,7 +127,9 @@ impl Explain {
                 return ExitCode::from(EXIT_USAGE);
             }
         };
-        let explanation = explain(&state, &health, &self.name, self.record_type, asker);
+        let plan = Plan::new(&state.pools, &health);
+        let scene = Scene::assumed(&state, &health, &plan);
+        let explanation = explain(&scene, &self.name, self.record_type, asker);
         if self.json {
             match serde_json::to_string_pretty(&explanation) {
                 Ok(document) => print_text(&format!("{document}\n")),
@@ -145,6 +141,29 @@ impl Explain {
         } else {
             print_text(&explanation.to_string());
         }
-        if explanation.is_failure() { ExitCode::from(EXIT_NO) } else { ExitCode::SUCCESS }
+        exit_code(&explanation)
     }
+
+    /// Asks a running server.
+    fn ask(&self, at: &str) -> Result<Answer<Explanation>, Problem> {
+        let client = match self.client {
+            ClientText::Address(ip) => ip.to_string(),
+            ClientText::Subnet(subnet) => subnet.to_string(),
+        };
+        let (name, record_type) = (self.name.to_string(), self.record_type.to_string());
+        let mut path = format!(
+            "/api/v1/explain?name={}&type={}&client={}",
+            encode(&name),
+            encode(&record_type),
+            encode(&client)
+        );
+        if let Some(resolver) = self.resolver {
+            path.push_str(&format!("&resolver={}", encode(&resolver.to_string())));
+        }
+        Client::new(at, &self.token)?.get(&path)
+    }
+}
+
+fn exit_code(explanation: &Explanation) -> ExitCode {
+    if explanation.is_failure() { ExitCode::from(EXIT_NO) } else { ExitCode::SUCCESS }
 }

@@ -3,9 +3,13 @@
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "this is where the program speaks")]
 
 mod check;
+mod client;
 mod explain;
+mod overrides;
+mod reload;
 mod serve;
 mod simulate;
+mod status;
 
 use std::io::{ErrorKind, Write};
 use std::path::PathBuf;
@@ -15,11 +19,14 @@ use clap::{Args, Parser, Subcommand};
 
 use crate::config::files::Paths;
 use crate::config::report::{Diagnostic, Severity};
+use crate::health::overrides::Word;
 
 /// The answer is no: an invalid configuration, or no answer for a client (operations.md).
 const EXIT_NO: u8 = 1;
 /// The command line is wrong.
 const EXIT_USAGE: u8 = 2;
+/// The server could not be reached.
+const EXIT_UNREACHABLE: u8 = 3;
 
 /// Authoritative DNS-based global load balancer.
 #[derive(Debug, Parser)]
@@ -35,8 +42,22 @@ enum Command {
     Serve(serve::Serve),
     /// Validate the configuration and print every mistake.
     Check(check::Check),
-    /// Show why a client gets its answer, from the files alone.
+    /// Show why a client gets its answer, from the files alone or from a running server.
     Explain(explain::Explain),
+    /// Show the pools and origins of a running server.
+    Status(status::StatusCommand),
+    /// Send no new traffic to an origin or a pool.
+    Drain(overrides::Say),
+    /// Take an origin or a pool out, as if it were not configured.
+    Disable(overrides::Say),
+    /// Count an origin or a pool as healthy, whatever its probes say.
+    ForceUp(overrides::Say),
+    /// Count an origin or a pool as unhealthy, whatever its probes say.
+    ForceDown(overrides::Say),
+    /// Lift all that was said of an origin or a pool.
+    Enable(overrides::Lift),
+    /// Let a running server read its files again.
+    Reload(reload::Reload),
     /// Replay a query log, or a mix of clients, and show which share each pool and origin gets.
     Simulate(simulate::Simulate),
 }
@@ -68,6 +89,13 @@ pub fn main() -> ExitCode {
         Command::Serve(serve) => serve.run(),
         Command::Check(check) => check.run(),
         Command::Explain(explain) => explain.run(),
+        Command::Status(status) => status.run(),
+        Command::Drain(say) => say.run(Word::Drained),
+        Command::Disable(say) => say.run(Word::Disabled),
+        Command::ForceUp(say) => say.run(Word::ForcedUp),
+        Command::ForceDown(say) => say.run(Word::ForcedDown),
+        Command::Enable(lift) => lift.run(),
+        Command::Reload(reload) => reload.run(),
         Command::Simulate(simulate) => simulate.run(),
     }
 }

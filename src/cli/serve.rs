@@ -15,7 +15,7 @@ use tracing_subscriber::util::SubscriberInitExt;
 use tracing_subscriber::{Layer, fmt};
 
 use crate::cli::{EXIT_NO, EXIT_USAGE, FileArguments, print_diagnostics};
-use crate::config::files::{Paths, load};
+use crate::config::files::{Paths, load, read_token};
 use crate::config::report::{Report, Severity};
 use crate::serve::reload::log_diagnostics;
 
@@ -23,7 +23,7 @@ use crate::serve::reload::log_diagnostics;
 const DEFAULT_LOG: &str = "info";
 /// What a log filter is set before: hickory writes a line for each query at INFO, and for some
 /// packets at WARN, so that anyone could fill the log.
-const QUIET: [&str; 3] = ["hickory_server", "hickory_net", "hickory_proto"];
+const QUIET: [&str; 3] = ["hickory_resolver", "hickory_net", "hickory_proto"];
 
 /// The arguments of `meridian serve`.
 #[derive(Args, Debug)]
@@ -50,6 +50,8 @@ impl Serve {
         raise_open_files();
         let report = Report::default();
         let (server, state) = load(&paths, &report);
+        let token = read_token(&server, &report);
+        let state = state.filter(|_| !report.has_errors());
         let diagnostics = report.into_sorted();
         let filter = self.log.as_deref().or(server.log.as_deref()).unwrap_or(DEFAULT_LOG);
         let Ok(filter) = filter.parse::<Targets>() else {
@@ -66,7 +68,7 @@ impl Serve {
         };
         start_log(filter);
         log_diagnostics(&diagnostics);
-        match crate::serve::serve(paths, server, state, early_hangup) {
+        match crate::serve::serve(paths, server, state, token, early_hangup) {
             Ok(()) => ExitCode::SUCCESS,
             Err(error) => {
                 eprintln!("meridian: {error}");

@@ -13,7 +13,8 @@ use crate::cli::explain::Assumptions;
 use crate::cli::{EXIT_NO, EXIT_USAGE, FileArguments, print_diagnostics, print_text};
 use crate::config::files::{Paths, load, read_text};
 use crate::config::report::{Report, Severity};
-use crate::explain::{AssumeError, assume_everywhere};
+use crate::explain::assume_everywhere;
+use crate::scope::FindError;
 use crate::simulate::Simulation;
 use crate::simulate::mix::Mix;
 use crate::simulate::replay::Replay;
@@ -84,7 +85,7 @@ impl Simulate {
             None => None,
         };
         let assumptions = self.assumptions.into_list();
-        let usage = |error: AssumeError| Fault::Usage(error.to_string());
+        let usage = |error: FindError| Fault::Usage(error.to_string());
         let (health, mut unknown) = assume_everywhere(&mut before, &assumptions).map_err(usage)?;
         let mut new_health = None;
         if let Some(state) = &mut after {

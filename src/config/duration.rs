@@ -30,6 +30,22 @@ pub fn show_duration(duration: Duration) -> String {
     }
 }
 
+/// Writes how long something has been so, with the one or two largest units: "3m", "2h 5m".
+pub fn show_age(age: Duration) -> String {
+    let seconds = age.as_secs();
+    let (minutes, hours, days) = (seconds / 60, seconds / 3600, seconds / 86_400);
+    let two = |large: u64, unit: &str, small: u64, small_unit: &str| match small {
+        0 => format!("{large}{unit}"),
+        _ => format!("{large}{unit} {small}{small_unit}"),
+    };
+    match seconds {
+        0..60 => format!("{seconds}s"),
+        60..3600 => format!("{minutes}m"),
+        3600..86_400 => two(hours, "h", minutes % 60, "m"),
+        _ => two(days, "d", hours % 24, "h"),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -43,5 +59,14 @@ mod tests {
         }
         assert_eq!(show_duration(Duration::from_secs(90)), "90s");
         assert_eq!(show_duration(Duration::from_secs(3600)), "1h");
+    }
+
+    #[test]
+    fn ages_are_short() {
+        for (seconds, text) in
+            [(0, "0s"), (59, "59s"), (90, "1m"), (3600, "1h"), (7500, "2h 5m"), (90_000, "1d 1h")]
+        {
+            assert_eq!(show_age(Duration::from_secs(seconds)), text);
+        }
     }
 }

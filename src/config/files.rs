@@ -4,8 +4,10 @@
 use std::fs;
 use std::io;
 use std::net::SocketAddr;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
+use crate::config::admin::{SHORTEST_TOKEN, Token, TokenError};
 use crate::config::build::{Files, build};
 use crate::config::report::{Report, Source};
 use crate::config::server::Server;
@@ -62,6 +64,39 @@ pub fn read_server(paths: &Paths, report: &Report) -> Server {
         server.listen_is_default = false;
     }
     server
+}
+
+/// Reads the token of the admin service, where a file is named. None too if that is a mistake, which
+/// is reported.
+pub fn read_token(server: &Server, report: &Report) -> Option<Token> {
+    let (path, place) = server.admin.as_ref()?.token_file.as_ref()?;
+    let shown = path.display();
+    let text = match read_text(path) {
+        Ok(text) => text,
+        Err(error) => {
+            let help = "make it a file that the server alone can read, with a secret in it: \
+                        (umask 077; openssl rand -hex 32 > FILE)";
+            place.error(report, format!("{shown} cannot be read: {error}"), help);
+            return None;
+        }
+    };
+    let others_can_read = |metadata: fs::Metadata| metadata.permissions().mode() & 0o004 != 0;
+    if fs::metadata(path).is_ok_and(others_can_read) {
+        let help = format!("take that from them: chmod o-r {shown}");
+        place.warning(report, format!("everyone on this machine can read {shown}"), help);
+    }
+    match Token::parse(&text) {
+        Ok(token) => Some(token),
+        Err(error) => {
+            let help = match error {
+                TokenError::Short(_) => format!("give it at least {SHORTEST_TOKEN} characters"),
+                TokenError::Long(_) => "give it 16 to 1024 characters".to_owned(),
+                TokenError::Unprintable => "use letters and digits".to_owned(),
+            };
+            place.error(report, format!("{shown}: {error}"), help);
+            None
+        }
+    }
 }
 
 /// Reads a regular file. Others are refused without opening them: a pipe would be waited for.

@@ -2,7 +2,7 @@
 //! wrong with them.
 //!
 //! ```text
-//! files ──► build ──► reader (TOML, positions) ──► server, zone_file, monitors, pools,
+//! files ──► build ──► reader (TOML, positions) ──► server, admin, zone_file, monitors, pools,
 //!   I/O      │                                     load_balancers, rtt: one table each
 //!            ├──► locate (geo/), zone::master (master files), zone::build (trees)
 //!            ▼
@@ -12,6 +12,7 @@
 //! [`files`] alone does I/O; the rest takes texts. `serve`, `check`, `explain` and every reload come
 //! through [`files::load`], so what `check` accepts is what is served.
 
+pub mod admin;
 pub mod build;
 pub mod decimal;
 pub mod duration;

@@ -4,6 +4,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use crate::config::admin::Admin;
 use crate::config::reader::{File, Place, Table, Value};
 use crate::config::report::{Report, Source};
 use crate::config::sessions::{DEFAULT_MAX_SESSIONS, max_sessions};
@@ -38,6 +39,24 @@ impl Default for UdpSettings {
     }
 }
 
+/// How TCP is served: the table `[tcp]`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TcpSettings {
+    /// The most connections in all.
+    pub connections: usize,
+    /// The most connections of one client address.
+    pub connections_per_client: usize,
+    /// How long a client may take for a query, and to take its replies.
+    pub idle: Duration,
+}
+
+impl Default for TcpSettings {
+    fn default() -> Self {
+        // dns.md, "TCP".
+        Self { connections: 8192, connections_per_client: 128, idle: Duration::from_secs(10) }
+    }
+}
+
 /// The server's settings.
 #[derive(Clone, Debug)]
 pub struct Server {
@@ -57,6 +76,8 @@ pub struct Server {
     pub workers: usize,
     /// How UDP is served.
     pub udp: UdpSettings,
+    /// How TCP is served.
+    pub tcp: TcpSettings,
     /// The most sessions that are kept.
     pub max_sessions: usize,
     /// The point of presence of this node.
@@ -75,6 +96,8 @@ pub struct Server {
     pub allow_exec: bool,
     /// Whether addresses that the machine does not have (yet) may be listened on.
     pub freebind: bool,
+    /// The admin service; none without its table.
+    pub admin: Option<Admin>,
 }
 
 impl Default for Server {
@@ -91,6 +114,7 @@ impl Default for Server {
             state: PathBuf::from("state"),
             workers: 0,
             udp: UdpSettings::default(),
+            tcp: TcpSettings::default(),
             max_sessions: DEFAULT_MAX_SESSIONS,
             pop: None,
             region: None,
@@ -100,6 +124,7 @@ impl Default for Server {
             rtt_max_age: DEFAULT_RTT_MAX_AGE,
             allow_exec: false,
             freebind: false,
+            admin: None,
         }
     }
 }
@@ -121,16 +146,22 @@ impl Server {
         let mut server = Self::within(&folder);
         let document = File::parse(source, report);
         let root = document.root();
-        root.not_offered(&["tls", "admin", "cluster"]);
+        root.not_offered(&["tls", "cluster"]);
         if let Some(table) = root.optional("server").and_then(|value| value.table("a table")) {
             server.read(table, &folder);
         }
         if let Some(table) = root.optional("udp").and_then(|value| value.table("a table")) {
             server.udp = parse_udp(&table);
         }
+        if let Some(table) = root.optional("tcp").and_then(|value| value.table("a table")) {
+            server.tcp = parse_tcp(&table);
+        }
         server.udp.workers = server.workers;
         if let Some(table) = root.optional("sessions").and_then(|value| value.table("a table")) {
             server.max_sessions = max_sessions(&table);
+        }
+        if let Some(table) = root.optional("admin").and_then(|value| value.table("a table")) {
+            server.admin = Some(Admin::parse(&table, &folder));
         }
         root.finish();
         server
@@ -221,7 +252,30 @@ fn parse_udp(table: &Table<'_, '_>) -> UdpSettings {
     settings
 }
 
-fn listen_address(value: &Value<'_, '_>) -> Option<SocketAddr> {
+/// An address and a port.
+pub(super) fn parse_tcp(table: &Table<'_, '_>) -> TcpSettings {
+    let default = TcpSettings::default();
+    let number = |key| {
+        let value = table.optional(key);
+        let number =
+            value.and_then(|value| value.integer(1..=1_000_000, "a number of connections"));
+        number.and_then(|number| usize::try_from(number).ok())
+    };
+    let idle = table.optional("idle_timeout");
+    let idle =
+        idle.and_then(|value| value.duration(Duration::from_secs(1)..=Duration::from_secs(3600)));
+    let settings = TcpSettings {
+        connections: number("connections").unwrap_or(default.connections),
+        connections_per_client: number("connections_per_client")
+            .unwrap_or(default.connections_per_client),
+        idle: idle.unwrap_or(default.idle),
+    };
+    table.finish();
+    settings
+}
+
+/// Reads `"address:port"`.
+pub fn listen_address(value: &Value<'_, '_>) -> Option<SocketAddr> {
     let text = value.string("an address and a port")?;
     let address = text.parse().ok();
     if address.is_none() {

@@ -4,22 +4,26 @@
 //! The answer is that of [`Responder`]; the steps are shown by calling the functions that the plan
 //! is made of, so that what is explained is what is served.
 
+mod asker;
 mod assume;
+mod facts;
 mod show;
 mod steps;
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
-use std::net::IpAddr;
 
-use ipnet::IpNet;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
-pub use crate::explain::assume::{AssumeError, Assumption, assume, assume_everywhere};
+pub use crate::explain::asker::{Asker, ClientText};
+pub use crate::explain::assume::{Assumption, assume, assume_everywhere};
+pub use crate::explain::facts::{Facts, NoFacts, Said};
+pub(crate) use crate::explain::steps::{origin_reason, pool_part};
 
 use crate::answer::Answer;
 use crate::locate::MatchSource;
 use crate::name::Name;
-use crate::query::{ClientSubnet, Question, Rcode};
+use crate::query::{Question, Rcode};
 use crate::respond::{Client, ClientPlace, Responder, place_client};
 use crate::rr::RecordType;
 use crate::state::State;
@@ -27,19 +31,40 @@ use crate::steer::FirstOnly;
 use crate::steer::availability::Health;
 use crate::steer::load_balancer::ClientSource;
 use crate::steer::plan::Plan;
+use crate::steer::pool::{Pool, PoolId};
 use crate::zone::rdata::describe;
 
-/// Who asks.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Asker {
-    /// A query from this address, without a client subnet.
-    Address(IpAddr),
-    /// A client subnet, from this resolver, or from one without a location.
-    Subnet(IpNet, Option<IpAddr>),
+/// The state that is explained: assumed, or of one moment of a server.
+#[derive(Clone, Copy)]
+pub struct Scene<'e> {
+    /// The configuration.
+    pub state: &'e State,
+    /// Its pools, as far as an operator did not disable or drain them.
+    pub pools: &'e [Pool],
+    /// The health.
+    pub health: &'e Health,
+    /// What it makes of the pools.
+    pub plan: &'e Plan,
+    /// What else is known.
+    pub facts: &'e dyn Facts,
 }
 
+impl<'e> Scene<'e> {
+    /// An assumed state, of which nothing else is known.
+    pub fn assumed(state: &'e State, health: &'e Health, plan: &'e Plan) -> Self {
+        Self { state, pools: &state.pools, health, plan, facts: &NoFacts }
+    }
+
+    pub(crate) fn pool(&self, id: PoolId) -> Option<&'e Pool> {
+        self.pools.get(id.0 as usize)
+    }
+}
+
+/// One of a few words; owned where it was read from another server.
+type Word = Cow<'static, str>;
+
 /// The explanation of one answer. Names are the configuration's; new keys may be added.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Explanation {
     /// What is asked, and for whom.
     pub query: QueryPart,
@@ -70,7 +95,7 @@ pub struct Explanation {
 }
 
 /// What is asked, and for whom.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct QueryPart {
     /// The name.
     pub name: String,
@@ -80,11 +105,11 @@ pub struct QueryPart {
     /// The address or subnet that locates the client.
     pub client: String,
     /// `ecs` or `resolver`.
-    pub client_source: &'static str,
+    pub client_source: Word,
 }
 
 /// Where the client is.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct LocationPart {
     /// Its region.
     pub region: Option<String>,
@@ -99,43 +124,43 @@ pub struct LocationPart {
     /// The subnet or network that says so.
     pub matched: Option<String>,
     /// `subnets` or `database`.
-    pub source: Option<&'static str>,
+    pub source: Option<Word>,
 }
 
 /// The candidate pools.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct SteeringPart {
     /// The policy.
-    pub policy: &'static str,
+    pub policy: Word,
     /// The list that the client matched.
     pub rule: String,
     /// Its pools, in order.
     pub candidates: Vec<String>,
     /// With `rtt`: the milliseconds that the order follows from, by pool.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rtt: Option<BTreeMap<String, f64>>,
     /// With `proximity`: where distances are measured from, if that is known.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub from: Option<FromPart>,
     /// With `proximity`: the kilometres from there, by pool.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub distance: Option<BTreeMap<String, f64>>,
     /// With `random`: the share of the answers of each pool that can be chosen, 0 to 1.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub shares: Option<BTreeMap<String, f64>>,
 }
 
 /// Where distances are measured from.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct FromPart {
     /// The latitude and longitude in degrees.
     pub location: [f64; 2],
     /// `client`, or `country` where they are those of its middle.
-    pub of: &'static str,
+    pub of: Word,
 }
 
 /// A candidate.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct PoolPart {
     /// The pool.
     pub pool: String,
@@ -146,18 +171,18 @@ pub struct PoolPart {
 }
 
 /// An origin of the pool that answers.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct OriginPart {
     /// Its name.
     pub origin: String,
     /// `primary` or `failover`.
-    pub role: &'static str,
+    pub role: Word,
     /// Its zone.
     pub zone: Option<String>,
     /// Its weight.
     pub weight: f64,
     /// `healthy`, `unhealthy` or `unknown`.
-    pub health: &'static str,
+    pub health: Word,
     /// Whether it may take new answers by its health.
     pub eligible: bool,
     /// Why.
@@ -165,19 +190,19 @@ pub struct OriginPart {
 }
 
 /// The failover policy's result.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct FailoverPart {
     /// Set A.
     pub original_eligible: Vec<String>,
     /// Where it came from.
-    pub from: &'static str,
+    pub from: Word,
 }
 
 /// Zonal affinity's result.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct ZonalPart {
     /// The mode.
-    pub mode: &'static str,
+    pub mode: Word,
     /// The ratio, with `spill_cross_zone`.
     pub spillover_ratio: Option<String>,
     /// Whether there is a zonal match.
@@ -194,14 +219,14 @@ pub struct ZonalPart {
 }
 
 /// The session of a client that has none yet.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct SessionPart {
     /// The client subnet.
     pub key: Option<String>,
     /// How many seconds it lives after its last query.
     pub ttl: u32,
     /// `keep` or `move`.
-    pub failback: &'static str,
+    pub failback: Word,
     /// The origin that it is placed on.
     pub placed: Option<String>,
     /// Why.
@@ -209,7 +234,7 @@ pub struct SessionPart {
 }
 
 /// The shares.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct ChoicePart {
     /// The share of each origin in first place, 0 to 1.
     pub share: BTreeMap<String, f64>,
@@ -217,15 +242,15 @@ pub struct ChoicePart {
     pub answers: serde_json::Value,
     /// With sessions: `session`, the first origin is that of the client's session, and shares are of
     /// the clients and not of the answers.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub by: Option<&'static str>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub by: Option<Word>,
 }
 
 /// The answer.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct AnswerPart {
     /// The response code.
-    pub rcode: &'static str,
+    pub rcode: Word,
     /// The answer section.
     pub records: Vec<RecordPart>,
     /// The scope; none without a client subnet.
@@ -233,12 +258,12 @@ pub struct AnswerPart {
     /// The extended error.
     pub ede: Option<ErrorPart>,
     /// What the authority section says: a negative answer's zone, or a delegation.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub authority: Vec<RecordPart>,
 }
 
 /// A record.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct RecordPart {
     /// The owner.
     pub name: String,
@@ -252,7 +277,7 @@ pub struct RecordPart {
 }
 
 /// An extended error.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct ErrorPart {
     /// The INFO-CODE.
     pub code: u16,
@@ -264,20 +289,19 @@ impl Explanation {
     /// True if the answer is SERVFAIL or REFUSED.
     pub fn is_failure(&self) -> bool {
         let failures = [Rcode::ServFail, Rcode::Refused].map(Rcode::mnemonic);
-        failures.contains(&self.answer.rcode)
+        failures.contains(&self.answer.rcode.as_ref())
     }
 }
 
-/// Explains the answer to a question at an assumed state of health.
+/// Explains the answer to a question.
 pub fn explain(
-    state: &State,
-    health: &Health,
+    scene: &Scene<'_>,
     name: &Name,
     record_type: RecordType,
     asker: Asker,
 ) -> Explanation {
-    let plan = Plan::new(&state.pools, health);
-    let responder = Responder { state, plan: &plan, sequences: &FirstOnly };
+    let Scene { state, plan, .. } = *scene;
+    let responder = Responder { state, plan, sequences: &FirstOnly };
     let question = Question::of(name, record_type);
     let mut client = asker.client();
     let mut answer = responder.answer(&question, client);
@@ -293,9 +317,9 @@ pub fn explain(
         Some(balancer) => place_client(state, balancer, &client),
         None => place_client_of_no_balancer(state, &client),
     };
-    let steps = answer.steered_by.map(|balancer| {
-        steps::Steps { state, plan: &plan, health, balancer, client: &place }.explain(record_type)
-    });
+    let steps = answer
+        .steered_by
+        .map(|balancer| steps::Steps { scene, balancer, client: &place }.explain(record_type));
     let steps = steps.unwrap_or_default();
     Explanation {
         query: query_part(name, record_type, asker, &place),
@@ -311,19 +335,6 @@ pub fn explain(
         session: steps.session,
         choice: steps.choice,
         answer: answer_part(&answer, &question, client.subnet.is_some()),
-    }
-}
-
-impl Asker {
-    fn client(self) -> Client {
-        match self {
-            Self::Address(ip) => Client { resolver: Some(ip), subnet: None },
-            Self::Subnet(subnet, resolver) => {
-                let source_prefix = subnet.prefix_len();
-                let address = Some(subnet.addr());
-                Client { resolver, subnet: Some(ClientSubnet { address, source_prefix }) }
-            }
-        }
     }
 }
 
@@ -349,7 +360,7 @@ fn query_part(
         name: name.to_string(),
         record_type: record_type.to_string(),
         client,
-        client_source: if place.by_subnet { "ecs" } else { "resolver" },
+        client_source: if place.by_subnet { "ecs" } else { "resolver" }.into(),
     }
 }
 
@@ -357,8 +368,8 @@ fn location_part(state: &State, client: &ClientPlace) -> LocationPart {
     let place = &client.place;
     let matched = client.address.map(|address| state.locator.describe(address));
     let source = matched.and_then(|matched| match matched.source {
-        MatchSource::Subnets => Some("subnets"),
-        MatchSource::Database => Some("database"),
+        MatchSource::Subnets => Some("subnets".into()),
+        MatchSource::Database => Some("database".into()),
         MatchSource::None => None,
     });
     let regions = state.locator.regions();
@@ -378,7 +389,7 @@ fn answer_part(answer: &Answer<'_>, question: &Question<'_>, with_subnet: bool) 
         sets.iter().flat_map(|set| record_parts(set, question)).collect()
     };
     AnswerPart {
-        rcode: answer.rcode.mnemonic(),
+        rcode: answer.rcode.mnemonic().into(),
         records: records(&answer.answer),
         ecs_scope: with_subnet.then_some(answer.ecs_scope),
         ede: answer

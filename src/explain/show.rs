@@ -150,7 +150,7 @@ impl fmt::Display for LocationPart {
             parts.push("unknown".to_owned());
         }
         f.write_str(&parts.join(", "))?;
-        match (&self.matched, self.source) {
+        match (&self.matched, self.source.as_deref()) {
             (Some(matched), Some("subnets")) => write!(f, " (subnets.toml, {matched})"),
             (Some(matched), _) => write!(f, " (database, {matched})"),
             (None, _) => Ok(()),

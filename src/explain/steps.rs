@@ -5,26 +5,26 @@ use std::collections::BTreeMap;
 use serde_json::json;
 
 use crate::explain::{
-    ChoicePart, FailoverPart, FromPart, OriginPart, PoolPart, SessionPart, SteeringPart, ZonalPart,
+    ChoicePart, FailoverPart, FromPart, OriginPart, PoolPart, Said, Scene, SessionPart,
+    SteeringPart, ZonalPart,
 };
+use crate::health::overrides::Word;
 use crate::respond::ClientPlace;
 use crate::rr::RecordType;
-use crate::state::State;
-use crate::steer::availability::{Assessment, Availability, Health, HealthState, assess};
+use crate::steer::availability::{Assessment, Availability, HealthState, assess};
 use crate::steer::eligible::{Original, Source, original_eligible};
 use crate::steer::load_balancer::{Answers, LoadBalancer, Policy};
-use crate::steer::plan::{FamilyPlan, Plan};
+use crate::steer::plan::FamilyPlan;
 use crate::steer::pool::{Family, Origin, OriginIndex, Pool, PoolId, Role, ZonalAffinity};
 use crate::steer::proximity::{Point, client_coordinates};
+use crate::steer::rtt::RttTable;
 use crate::steer::session::{Failback, Session, SessionSettings};
 use crate::steer::zonal::{Verdict, Zonal, modify, zone_in};
 use crate::steer::{Decision, FirstOnly, Outcome, decide};
 
 /// What the steps of one decision read.
 pub(super) struct Steps<'e> {
-    pub(super) state: &'e State,
-    pub(super) plan: &'e Plan,
-    pub(super) health: &'e Health,
+    pub(super) scene: &'e Scene<'e>,
     pub(super) balancer: &'e LoadBalancer,
     pub(super) client: &'e ClientPlace,
 }
@@ -55,13 +55,13 @@ impl Steps<'_> {
         };
         let mut explained = Explained {
             steering: Some(self.steering(&rule.name, &rule.candidates)),
-            pools: Some(rule.candidates.iter().map(|&pool| self.pool(pool)).collect()),
-            pool: chosen.map(|pool| self.state.pool_name(pool).to_owned()),
+            pools: Some(rule.candidates.iter().map(|&pool| pool_part(self.scene, pool)).collect()),
+            pool: chosen.map(|pool| self.scene.state.pool_name(pool).to_owned()),
             fallback: Some(fallback),
             ..Explained::default()
         };
-        let Some(pool) = self.state.pool(shown) else { return explained };
-        let assessment = assess(shown, pool, self.health);
+        let Some(pool) = self.scene.pool(shown) else { return explained };
+        let assessment = assess(shown, pool, self.scene.health);
         let original = if pool.enabled {
             original_eligible(pool, &assessment)
         } else {
@@ -71,10 +71,11 @@ impl Steps<'_> {
         let answered = self.family_plan(shown, pool, record_type).filter(|_| chosen.is_some());
         let is_answered =
             |index| answered.is_some_and(|plan| plan.set.members.iter().any(|m| m.origin == index));
-        explained.origins = Some(self.origins(pool, &assessment, (&original, &zonal), is_answered));
+        explained.origins =
+            Some(self.origins((shown, pool), &assessment, (&original, &zonal), is_answered));
         explained.failover = Some(FailoverPart {
             original_eligible: names(pool, &original.members),
-            from: from_word(original.source),
+            from: from_word(original.source).into(),
         });
         let mut part = zonal_part(pool, &zonal, self);
         let members = answered.map_or(&[][..], |plan| &plan.set.members);
@@ -90,18 +91,28 @@ impl Steps<'_> {
     /// The decision of sequence number 0.
     fn decide(&self, record_type: RecordType) -> Decision<'_> {
         let family = family_of(record_type);
-        let steering = self.state.steering(self.plan);
+        let steering = self.scene.state.steering(self.scene.plan);
         if let Some(session) = self.new_session() {
             return session.decide(&steering, self.balancer, &self.client.place);
         }
         decide(&steering, self.balancer, &self.client.place, family, &FirstOnly)
     }
 
+    /// The round-trip times that the load balancer goes by: as measured, or those of the files.
+    fn times(&self) -> &RttTable {
+        let Scene { state, facts, .. } = self.scene;
+        let mut balancers = state.balancers.iter().zip(&state.balancer_sources);
+        let source = balancers.find(|(balancer, _)| std::ptr::eq(*balancer, self.balancer));
+        let tolerance = source.map(|(_, source)| source.rtt_tolerance);
+        tolerance.and_then(|tolerance| facts.times(tolerance)).unwrap_or(&state.rtt)
+    }
+
     fn steering(&self, rule: &str, candidates: &[PoolId]) -> SteeringPart {
-        let name = |&pool: &PoolId| self.state.pool_name(pool).to_owned();
+        let name = |&pool: &PoolId| self.scene.state.pool_name(pool).to_owned();
         let rtt = (self.balancer.policy == Policy::Rtt).then(|| {
-            let pop = self.state.pop.as_deref();
-            let row = self.state.rtt.row_for(self.client.place.region, &self.state.parents, pop);
+            let state = self.scene.state;
+            let pop = state.pop.as_deref();
+            let row = self.times().row_for(self.client.place.region, &state.parents, pop);
             let figure = |pool: &PoolId| Some((name(pool), row?.get(pool)?.as_secs_f64() * 1000.0));
             candidates.iter().filter_map(figure).collect::<BTreeMap<_, _>>()
         });
@@ -110,7 +121,7 @@ impl Steps<'_> {
             .flatten();
         let distance = from.map(|from| {
             let kilometres = |pool: &PoolId| {
-                let location = self.state.pool(*pool)?.location?;
+                let location = self.scene.state.pool(*pool)?.location?;
                 let apart = Point::from(location).distance(Point::from(from));
                 Some((name(pool), (apart * 10.0).round() / 10.0))
             };
@@ -118,37 +129,26 @@ impl Steps<'_> {
         });
         let shares = self.balancer.random.as_ref().map(|random| {
             let share = |(pool, share)| (name(&pool), share);
-            random.shares(self.plan).into_iter().map(share).collect::<BTreeMap<_, _>>()
+            random.shares(self.scene.plan).into_iter().map(share).collect::<BTreeMap<_, _>>()
         });
         SteeringPart {
-            policy: self.balancer.policy.word(),
+            policy: self.balancer.policy.word().into(),
             rule: rule.to_owned(),
             candidates: candidates.iter().map(name).collect(),
             rtt,
             from: from.map(|from| FromPart {
                 location: from.to_degrees(),
-                of: if self.client.place.coordinates.is_some() { "client" } else { "country" },
+                of: if self.client.place.coordinates.is_some() { "client" } else { "country" }
+                    .into(),
             }),
             distance,
             shares,
         }
     }
 
-    fn pool(&self, id: PoolId) -> PoolPart {
-        let Some(pool) = self.state.pool(id) else {
-            return PoolPart { pool: String::new(), available: false, reason: String::new() };
-        };
-        let assessment = assess(id, pool, self.health);
-        PoolPart {
-            pool: pool.name.clone(),
-            available: assessment.is_available(),
-            reason: availability_reason(pool, &assessment),
-        }
-    }
-
     fn origins(
         &self,
-        pool: &Pool,
+        (id, pool): (PoolId, &Pool),
         assessment: &Assessment,
         (original, zonal): (&Original, &Zonal),
         is_answered: impl Fn(OriginIndex) -> bool,
@@ -158,7 +158,7 @@ impl Steps<'_> {
         let part = |(index, origin): (OriginIndex, &Origin)| {
             let state = assessment.state(index);
             let eligible = assessment.is_eligible(index);
-            let mut reason = origin_reason(pool, origin, state, eligible).to_owned();
+            let mut reason = origin_reason(self.scene, (id, pool), index, assessment);
             if last_resort(index) {
                 reason.push_str(if zonal.stays_unhealthy {
                     "; answered all the same: the client stays in its zone"
@@ -169,12 +169,14 @@ impl Steps<'_> {
             OriginPart {
                 origin: origin.name.clone(),
                 role: match origin.role {
-                    Role::Primary => "primary",
-                    Role::Failover => "failover",
+                    Role::Primary => "primary".into(),
+                    Role::Failover => "failover".into(),
                 },
-                zone: origin.zone.map(|zone| self.state.availability_zones.name(zone).to_owned()),
+                zone: origin
+                    .zone
+                    .map(|zone| self.scene.state.availability_zones.name(zone).to_owned()),
                 weight: origin.weight.to_f64(),
-                health: state.word(),
+                health: state.word().into(),
                 eligible,
                 reason,
             }
@@ -187,7 +189,7 @@ impl Steps<'_> {
     fn family_plan(&self, id: PoolId, pool: &Pool, record_type: RecordType) -> Option<&FamilyPlan> {
         let family = if record_type == RecordType::AAAA { Family::V6 } else { Family::V4 };
         let zone = zone_in(pool, &self.client.place);
-        self.plan.pool(id)?.for_zone(zone).families.get(family.index())
+        self.scene.plan.pool(id)?.for_zone(zone).families.get(family.index())
     }
 
     /// The session of a client that has none yet.
@@ -204,7 +206,7 @@ impl Steps<'_> {
         record_type: RecordType,
     ) -> Option<SessionPart> {
         let SessionSettings { ttl, failback, .. } = self.balancer.sessions.as_ref()?.keys.settings;
-        let steering = self.state.steering(self.plan);
+        let steering = self.scene.state.steering(self.scene.plan);
         let is_empty = plan.is_none_or(|plan| plan.set.is_empty());
         let last_resort = plan.is_some_and(|plan| plan.any_health);
         let placed = || {
@@ -229,8 +231,8 @@ impl Steps<'_> {
             key: self.client.session_subnet.map(|subnet| subnet.to_string()),
             ttl,
             failback: match failback {
-                Failback::Keep => "keep",
-                Failback::Move => "move",
+                Failback::Keep => "keep".into(),
+                Failback::Move => "move".into(),
             },
             placed: if is_empty || last_resort { None } else { placed() },
             reason: reason.to_owned(),
@@ -259,13 +261,66 @@ impl Steps<'_> {
                 Answers::Count(count) => json!(count),
                 Answers::All => json!("all"),
             },
-            by: self.balancer.sessions.as_ref().map(|_| "session"),
+            by: self.balancer.sessions.as_ref().map(|_| "session".into()),
         }
     }
 }
 
 fn family_of(record_type: RecordType) -> Family {
     if record_type == RecordType::AAAA { Family::V6 } else { Family::V4 }
+}
+
+/// Whether a pool is available, and why.
+pub(crate) fn pool_part(scene: &Scene<'_>, id: PoolId) -> PoolPart {
+    let Some(pool) = scene.pool(id) else {
+        return PoolPart { pool: String::new(), available: false, reason: String::new() };
+    };
+    let assessment = assess(id, pool, scene.health);
+    let said = scene.facts.said_of_pool(id);
+    PoolPart {
+        pool: pool.name.clone(),
+        available: assessment.is_available(),
+        reason: availability_reason(pool, &assessment, said.as_ref()),
+    }
+}
+
+/// Why an origin may be answered or not. The words that were said are in the order of their
+/// precedence.
+pub(crate) fn origin_reason(
+    scene: &Scene<'_>,
+    (id, pool): (PoolId, &Pool),
+    index: OriginIndex,
+    assessment: &Assessment,
+) -> String {
+    let Some(origin) = pool.origin(index) else { return String::new() };
+    let said = scene.facts.said_of_origin(id, index);
+    let of = |word| Said::of(said.as_ref(), word);
+    let no_weight = "weight 0: takes no new traffic";
+    if !origin.enabled {
+        return of(Word::Disabled).unwrap_or("disabled").to_owned();
+    }
+    let probed = scene.facts.probed(id, index);
+    if let Some(forced) = of(Word::ForcedUp).or_else(|| of(Word::ForcedDown)) {
+        let mut reason = forced.to_owned();
+        if origin.weight.is_zero() {
+            reason.push_str("; ");
+            reason.push_str(no_weight);
+        }
+        if let Some(probed) = probed {
+            reason.push_str("; by its probes ");
+            reason.push_str(&probed);
+        }
+        return reason;
+    }
+    if origin.weight.is_zero() {
+        return of(Word::Drained).unwrap_or(no_weight).to_owned();
+    }
+    match probed {
+        Some(probed) => probed,
+        None => {
+            health_reason(pool, assessment.state(index), assessment.is_eligible(index)).to_owned()
+        }
+    }
 }
 
 fn names(pool: &Pool, members: &[OriginIndex]) -> Vec<String> {
@@ -282,31 +337,28 @@ fn from_word(source: Source) -> &'static str {
     }
 }
 
-fn availability_reason(pool: &Pool, assessment: &Assessment) -> String {
+/// Why a pool is available or not.
+fn availability_reason(pool: &Pool, assessment: &Assessment, said: Option<&Said>) -> String {
     let enabled = pool.origins.iter().filter(|origin| origin.enabled).count();
     let healthy = format!("{} of {enabled} origins healthy", assessment.counted);
+    let said = |word, otherwise: &str| Said::of(said, word).unwrap_or(otherwise).to_owned();
     match assessment.availability {
         Availability::Available => healthy,
-        Availability::Disabled => "the pool is disabled".to_owned(),
+        Availability::Disabled => said(Word::Disabled, "the pool is disabled"),
         Availability::TooFewHealthy => {
             format!("{healthy}, minimum_origins is {}", pool.minimum_origins)
         }
         Availability::NothingEligible => {
             format!("{healthy}, but none of them has a weight above 0")
         }
-        Availability::ForcedUp => format!("forced up; {healthy}"),
-        Availability::ForcedDown => "forced down".to_owned(),
-        Availability::Drained => "drained".to_owned(),
+        Availability::ForcedUp => format!("{}; {healthy}", said(Word::ForcedUp, "forced up")),
+        Availability::ForcedDown => said(Word::ForcedDown, "forced down"),
+        Availability::Drained => said(Word::Drained, "drained"),
     }
 }
 
-fn origin_reason(pool: &Pool, origin: &Origin, state: HealthState, eligible: bool) -> &'static str {
-    if !origin.enabled {
-        return "disabled";
-    }
-    if origin.weight.is_zero() {
-        return "weight 0: takes no new traffic";
-    }
+/// The reason without an operator's word.
+fn health_reason(pool: &Pool, state: HealthState, eligible: bool) -> &'static str {
     match state {
         HealthState::Healthy if pool.monitor.is_none() => {
             "the pool has no monitor: counts as healthy"
@@ -327,7 +379,7 @@ fn zonal_part(pool: &Pool, zonal: &Zonal, steps: &Steps<'_>) -> ZonalPart {
         }
     };
     ZonalPart {
-        mode,
+        mode: mode.into(),
         is_match: zonal.verdict == Verdict::Match,
         reason: zonal_reason(pool, zonal, spillover_ratio.as_deref(), steps),
         matched: names(pool, &zonal.matched),
@@ -338,9 +390,10 @@ fn zonal_part(pool: &Pool, zonal: &Zonal, steps: &Steps<'_>) -> ZonalPart {
 }
 
 fn zonal_reason(pool: &Pool, zonal: &Zonal, ratio: Option<&str>, steps: &Steps<'_>) -> String {
-    let regions = steps.state.locator.regions();
+    let regions = steps.scene.state.locator.regions();
     let region = |id: Option<_>| id.map_or("no region", |id| regions.name(id));
-    let zone = steps.client.place.zone.map_or("", |zone| steps.state.availability_zones.name(zone));
+    let zones = &steps.scene.state.availability_zones;
+    let zone = steps.client.place.zone.map_or("", |zone| zones.name(zone));
     match zonal.verdict {
         Verdict::NothingEligible => "nothing is eligible".to_owned(),
         Verdict::Disabled => "the pool has no zonal affinity".to_owned(),

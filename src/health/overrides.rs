@@ -12,6 +12,7 @@ use crate::config::decimal::Decimal;
 use crate::state::State;
 use crate::steer::availability::{Health, PoolOverride};
 use crate::steer::pool::{OriginIndex, Pool, PoolId};
+use crate::timestamp::show_time;
 
 /// The most overrides that are kept.
 pub const MAX_OVERRIDES: usize = 10_000;
@@ -208,6 +209,16 @@ impl Word {
         }
     }
 
+    /// As it stands in a sentence.
+    pub fn in_words(self) -> &'static str {
+        match self {
+            Self::Disabled => "disabled",
+            Self::ForcedUp => "forced up",
+            Self::ForcedDown => "forced down",
+            Self::Drained => "drained",
+        }
+    }
+
     /// The word that cannot hold beside this one.
     fn opposite(self) -> Option<Self> {
         match self {
@@ -219,6 +230,14 @@ impl Word {
 }
 
 impl Note {
+    /// Who, until when and why, as they stand after a word: " by ada until 2026-11-30T14:05:00Z: why".
+    pub fn in_words(&self) -> String {
+        let by = self.by.as_ref().map(|by| format!(" by {by}")).unwrap_or_default();
+        let until = self.until.map(|until| format!(" until {}", show_time(until)));
+        let why = self.why.as_ref().map(|why| format!(": {why}")).unwrap_or_default();
+        format!("{by}{}{why}", until.unwrap_or_default())
+    }
+
     /// Said now, for a time or until it is lifted.
     pub fn new(
         now: SystemTime,

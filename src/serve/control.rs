@@ -21,6 +21,7 @@ use crate::rtt::figures::Published;
 use crate::serve::live::{Live, Moment};
 use crate::serve::prober::{Target as ProbeTarget, Targets};
 use crate::serve::sessions::SharedSessions;
+use crate::serve::standing::{Known, Standing};
 use crate::state::State;
 use crate::state_folder;
 use crate::steer::availability::HealthState;
@@ -45,6 +46,9 @@ pub struct Control {
     keeping: Mutex<()>,
 }
 
+/// A monitor: its zone (none for a shared one) and its name.
+pub type MonitorName = (Option<String>, String);
+
 #[derive(Debug, Default)]
 struct Inner {
     board: Board,
@@ -55,7 +59,7 @@ struct Inner {
     /// When they were last published.
     published_at: Option<Instant>,
     /// Monitors whose results are stale, as far as that was said.
-    stale: BTreeSet<(Option<String>, String)>,
+    stale: BTreeSet<MonitorName>,
 }
 
 /// Why a state cannot be pushed.
@@ -203,6 +207,33 @@ impl Control {
         self.lock().overrides.iter().collect()
     }
 
+    /// All that is known at this moment, copied: who reads it holds up nothing.
+    pub fn standing(&self) -> Standing {
+        let inner = self.lock();
+        let moment = self.live.load_full();
+        let (now, clock) = (Instant::now(), SystemTime::now());
+        let known = |(probe, target): (ProbeId, &Target)| {
+            let monitor = monitor_of(&moment.state, probe);
+            Known {
+                state: target.track.state(),
+                since: target.track.since(),
+                last: target.track.last().cloned(),
+                is_held_down: target.track.is_held_down(),
+                is_stale: monitor.is_some_and(|monitor| is_stale(target, monitor, now)),
+            }
+        };
+        let targets = (0u32..).map(ProbeId).zip(inner.board.targets()).map(known).collect();
+        let overrides = inner.overrides.clone();
+        let times = inner.published.clone();
+        Standing { moment, targets, overrides, times, now, clock }
+    }
+
+    /// The monitors whose latest results are older than they may be: whatever probes is stuck.
+    pub fn stale_monitors(&self) -> BTreeSet<MonitorName> {
+        let inner = self.lock();
+        inner.stale_monitors(&self.live.load().state, Instant::now())
+    }
+
     /// Does what only the passing of time asks for: overrides and pushed states that are over, results
     /// that are stale.
     pub fn tick(&self) {
@@ -326,16 +357,20 @@ impl Inner {
         self.published.update(state, &self.times).then(|| self.published.rules(state))
     }
 
-    /// Logs monitors whose results have become stale, and fresh again.
-    fn tell_stale(&mut self, state: &State, now: Instant) {
+    fn stale_monitors(&self, state: &State, now: Instant) -> BTreeSet<MonitorName> {
         let mut stale = BTreeSet::new();
         for (probe, target) in (0u32..).map(ProbeId).zip(self.board.targets()) {
             let Some(monitor) = monitor_of(state, probe) else { continue };
-            let is_pushed = matches!(monitor.probe, Probe::Push { .. });
-            if !is_pushed && target.track.is_stale(monitor, now) {
+            if is_stale(target, monitor, now) {
                 stale.insert((monitor.zone.clone(), monitor.name.clone()));
             }
         }
+        stale
+    }
+
+    /// Logs monitors whose results have become stale, and fresh again.
+    fn tell_stale(&mut self, state: &State, now: Instant) {
+        let stale = self.stale_monitors(state, now);
         for (_, monitor) in stale.difference(&self.stale) {
             warn!(monitor, "health is stale: no result within max_age; the last ones still count");
         }
@@ -344,6 +379,11 @@ impl Inner {
         }
         self.stale = stale;
     }
+}
+
+/// What is pushed has no interval to be stale by.
+fn is_stale(target: &Target, monitor: &Monitor, now: Instant) -> bool {
+    !matches!(monitor.probe, Probe::Push { .. }) && target.track.is_stale(monitor, now)
 }
 
 fn monitor_of(state: &State, probe: ProbeId) -> Option<&Monitor> {

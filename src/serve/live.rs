@@ -142,6 +142,11 @@ impl Live {
         self.moment.load()
     }
 
+    /// The current moment, to be kept for longer.
+    pub fn load_full(&self) -> Arc<Moment> {
+        self.moment.load_full()
+    }
+
     /// A reader for one thread, which keeps the moment until there is a new one.
     pub fn reader(&self) -> Reader {
         Reader { cache: Cache::new(Arc::clone(&self.moment)) }

@@ -1,45 +1,47 @@
 //! Serving: sockets, probes, the swap of states, signals. The edge around the pure core.
 
+pub mod connections;
 pub mod control;
-pub mod handler;
 pub mod live;
 pub mod mmsg;
 pub mod prober;
 pub mod reload;
+pub mod reply;
 pub mod sequences;
 pub mod sessions;
 pub mod sockets;
+pub mod standing;
+pub mod stream;
 pub mod udp;
 
 use std::hash::{BuildHasher, RandomState};
 use std::io;
-use std::net::{SocketAddr, UdpSocket};
+use std::net::{SocketAddr, TcpListener, UdpSocket};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use hickory_server::Server as HickoryServer;
 use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::sync::{mpsc, watch};
 use tracing::{info, warn};
 
+use crate::admin::{Phase, Running, Service};
+use crate::config::admin::Token;
 use crate::config::files::Paths;
-use crate::config::server::{Server, UdpSettings};
+use crate::config::server::{Server, TcpSettings, UdpSettings};
 use crate::probe::{Prober, ProberError, ProberSettings};
+use crate::serve::connections::Connections;
 use crate::serve::control::Control;
-use crate::serve::handler::Handler;
 use crate::serve::live::Live;
 use crate::serve::prober::{start_prober, start_recorder};
 use crate::serve::reload::{Reloader, keep_serials, remembered_serials};
 use crate::serve::sessions::SharedSessions;
-use crate::serve::sockets::{BindError, Bound, bind};
+use crate::serve::sockets::{BindError, Bound, bind, bind_tcp};
+use crate::serve::stream::Streams;
 use crate::serve::udp::WorkerSettings;
 use crate::state::State;
 
-/// How long a TCP connection may be idle (dns.md).
-const TCP_IDLE: Duration = Duration::from_secs(10);
-/// How many replies of one TCP connection may wait to be sent.
-const TCP_REPLIES: usize = 32;
 /// How long a stop may take (operations.md).
 const STOP_WITHIN: Duration = Duration::from_secs(5);
 /// How often it is looked whether the first results are there.
@@ -62,8 +64,8 @@ pub enum ServeError {
     System(#[from] io::Error),
 }
 
-/// Serves a state until SIGTERM or SIGINT; SIGHUP reads the files again;
-/// `early_hangup` tells of one that came while they were read the first time.
+/// Serves a state until SIGTERM or SIGINT; SIGHUP reads the files again; `token` is that of the admin
+/// service; `early_hangup` tells of one that came while they were read the first time.
 ///
 /// # Errors
 /// [`ServeError`] if it cannot start.
@@ -71,6 +73,7 @@ pub fn serve(
     paths: Paths,
     server: Server,
     mut state: State,
+    token: Option<Token>,
     early_hangup: Arc<AtomicBool>,
 ) -> Result<(), ServeError> {
     let mut builder = tokio::runtime::Builder::new_multi_thread();
@@ -83,11 +86,11 @@ pub fn serve(
         let _within = runtime.enter();
         Signals::new()?
     };
-    let sockets = bind_all(&server)?;
+    let sockets = Sockets { dns: bind_all(&server)?, admin: bind_admin(&server)? };
     let mut serials = remembered_serials(&server);
     keep_serials(&server, &mut state, &mut serials);
     let prober = Arc::new(prober_of(&server, &state)?);
-    let (to_prober, targets) = tokio::sync::mpsc::unbounded_channel();
+    let (to_prober, targets) = mpsc::unbounded_channel();
     let (to_recorder, results) = std::sync::mpsc::channel();
     // Any number will do that clients do not know.
     let sessions = SharedSessions::new(server.max_sessions, RandomState::new().hash_one(0));
@@ -95,7 +98,8 @@ pub fn serve(
     let control = Arc::new(control);
     start_prober(targets, to_recorder)?;
     start_recorder(results, Arc::clone(&control))?;
-    let reloader = Reloader::new(paths, server.clone(), Arc::clone(&control), serials);
+    let reloader = Reloader::new(paths, server.clone(), Arc::clone(&control), serials, token);
+    let reloader = Arc::new(reloader);
     runtime.block_on(run(&server, &control, reloader, sockets, signals, &early_hangup))?;
     control.stop_probing();
     // What a client keeps open does not hold up the end.
@@ -123,6 +127,18 @@ fn bind_all(server: &Server) -> Result<Vec<Bound>, ServeError> {
     if sockets.is_empty() { Err(ServeError::NoAddress) } else { Ok(sockets) }
 }
 
+/// Binds the addresses of the admin service, if there is one.
+fn bind_admin(server: &Server) -> Result<Vec<(SocketAddr, TcpListener)>, BindError> {
+    let addresses = server.admin.iter().flat_map(|admin| &admin.listen);
+    addresses.map(|&address| bind_tcp(address, server.freebind)).collect()
+}
+
+/// What is bound before anything is waited for, so that errors come at once.
+struct Sockets {
+    dns: Vec<Bound>,
+    admin: Vec<(SocketAddr, TcpListener)>,
+}
+
 /// What probes the addresses of a state.
 ///
 /// # Errors
@@ -136,6 +152,24 @@ fn prober_of(server: &Server, state: &State) -> Result<Prober, ProberError> {
 /// The cores that this process may run on.
 fn cores() -> usize {
     std::thread::available_parallelism().map_or(1, std::num::NonZero::get)
+}
+
+/// What the connections of all listeners share, what stops them, and what waits until they have ended.
+fn streams(
+    live: &Live,
+    settings: &TcpSettings,
+) -> (Streams, watch::Sender<bool>, impl Future<Output = ()> + use<>) {
+    let (stop, stopped) = watch::channel(false);
+    let (alive, mut ended) = mpsc::channel(1);
+    let streams = Streams {
+        live: live.clone(),
+        connections: Connections::new(settings.connections, settings.connections_per_client),
+        idle: settings.idle,
+        stop: stopped,
+        alive,
+    };
+    // Nothing is ever sent: it ends when every holder is gone.
+    (streams, stop, async move { _ = ended.recv().await })
 }
 
 /// The UDP workers, and the word that stops them.
@@ -222,12 +256,15 @@ async fn first_results(control: &Control, wait: Duration) {
 async fn run(
     server: &Server,
     control: &Arc<Control>,
-    reloader: Reloader,
-    sockets: Vec<Bound>,
+    reloader: Arc<Reloader>,
+    sockets: Sockets,
     mut signals: Signals,
     early_hangup: &AtomicBool,
 ) -> Result<(), ServeError> {
     let live = control.live();
+    let Sockets { dns: sockets, admin } = sockets;
+    let service = Arc::new(Service::new(Arc::clone(control), Arc::clone(&reloader)));
+    let admin = Running::start(&service, admin)?;
     for Bound { address, .. } in &sockets {
         info!(%address, "listening");
     }
@@ -243,14 +280,16 @@ async fn run(
         let monitored = state.probes.targets().len();
         (state.zones.len(), state.balancers.len(), state.pools.len(), monitored)
     };
-    let mut dns = HickoryServer::new(Handler::new(live.clone()));
+    let (streams, stop_streams, ended) = streams(live, &server.tcp);
     let mut workers = Workers::default();
     for Bound { address, udp, tcp } in sockets {
         workers.start(address, udp, &server.udp, live)?;
-        dns.register_listener(tokio::net::TcpListener::from_std(tcp)?, TCP_IDLE, TCP_REPLIES);
+        let listener = tokio::net::TcpListener::from_std(tcp)?;
+        tokio::spawn(stream::accept(listener, streams.clone()));
     }
+    drop(streams);
+    service.enter(Phase::Serving);
     info!(zones, load_balancers, pools, monitored, generation = 1, "ready");
-    let reloader = Arc::new(reloader);
     // Reading files must hold up neither answers nor the end.
     let start = || {
         let reloader = Arc::clone(&reloader);
@@ -283,8 +322,12 @@ async fn run(
         }
     }
     info!("stopping");
+    service.enter(Phase::Stopping);
     let stopping = tokio::task::spawn_blocking(move || workers.stop());
-    let stopped = tokio::time::timeout(STOP_WITHIN, dns.shutdown_gracefully()).await;
+    // Nobody listens only if there is no listener.
+    let _told = stop_streams.send(true);
+    let streams = tokio::time::timeout(STOP_WITHIN, ended);
+    let (stopped, ()) = tokio::join!(streams, admin.stop(STOP_WITHIN));
     if stopped.is_err() {
         warn!("some connections were still open after 5 s and are closed");
     }

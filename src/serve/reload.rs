@@ -1,12 +1,14 @@
 //! A reload: builds the new state beside the old one and swaps it in whole, or keeps the old one and
 //! says why.
 
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, PoisonError};
 
+use arc_swap::ArcSwapOption;
 use tracing::{error, info, warn};
 
 use crate::changes::Changes;
-use crate::config::files::{Paths, load};
+use crate::config::admin::Token;
+use crate::config::files::{Paths, load, read_token};
 use crate::config::report::{Diagnostic, Report, Severity};
 use crate::config::server::{Server, UdpSettings};
 use crate::serial::Serials;
@@ -20,6 +22,7 @@ pub struct Reloader {
     paths: Paths,
     server: Server,
     control: Arc<Control>,
+    token: ArcSwapOption<Token>,
     /// What is served. Held for the length of a reload: they follow one another.
     served: Mutex<Served>,
 }
@@ -31,67 +34,143 @@ struct Served {
     serials: Serials,
 }
 
+/// How a reload went.
+#[derive(Clone, Debug)]
+pub enum Outcome {
+    /// The new state is served.
+    Reloaded(Box<Reloaded>),
+    /// The old one is kept.
+    Refused(Refused),
+}
+
+/// A new state is served.
+#[derive(Clone, Debug)]
+pub struct Reloaded {
+    /// Its number.
+    pub generation: u64,
+    /// What is different.
+    pub changes: Changes,
+    /// What is probably not as it was meant.
+    pub warnings: Vec<Diagnostic>,
+    /// Settings that changed and wait for a restart.
+    pub at_next_start: Vec<&'static str>,
+}
+
+/// The old state is kept.
+#[derive(Clone, Debug)]
+pub struct Refused {
+    /// Its number.
+    pub generation: u64,
+    /// The first of the mistakes.
+    pub reason: String,
+    /// All of them, and what is only probably wrong.
+    pub diagnostics: Vec<Diagnostic>,
+}
+
 impl Reloader {
-    /// For a server that runs with these settings, and serves generation 1 with these serials.
-    pub fn new(paths: Paths, server: Server, control: Arc<Control>, serials: Serials) -> Self {
-        Self { paths, server, control, served: Mutex::new(Served { generation: 1, serials }) }
+    /// For a server that runs with these settings and this token, and serves generation 1 with these
+    /// serials.
+    pub fn new(
+        paths: Paths,
+        server: Server,
+        control: Arc<Control>,
+        serials: Serials,
+        token: Option<Token>,
+    ) -> Self {
+        let served = Mutex::new(Served { generation: 1, serials });
+        Self { paths, server, control, token: ArcSwapOption::from(token.map(Arc::new)), served }
     }
 
-    /// Reads all files again. True if the new state is served.
-    pub fn reload(&self) -> bool {
-        let Ok(mut served) = self.served.lock() else { return false };
+    /// The token of the admin service, as of the last reload.
+    pub fn token(&self) -> Option<Arc<Token>> {
+        self.token.load_full()
+    }
+
+    /// Reads all files again, serves what they say, and logs how it went.
+    pub fn reload(&self) -> Outcome {
+        let outcome = self.try_reload();
+        log_outcome(&outcome);
+        outcome
+    }
+
+    fn try_reload(&self) -> Outcome {
+        // A reload that broke off left what it had not replaced yet.
+        let mut served = self.served.lock().unwrap_or_else(PoisonError::into_inner);
         let Served { generation, serials } = &mut *served;
         let report = Report::default();
         let (server, state) = load(&self.paths, &report);
+        let token = read_token(&server, &report);
+        let state = state.filter(|_| !report.has_errors());
         let diagnostics = report.into_sorted();
-        log_diagnostics(&diagnostics);
+        let refused = |reason, diagnostics| {
+            let generation = *generation;
+            Outcome::Refused(Refused { generation, reason, diagnostics })
+        };
         let Some(mut state) = state else {
-            let errors = || diagnostics.iter().filter(|d| d.severity == Severity::Error);
-            let reason = errors().min_by_key(|d| d.position.is_some()).map(Diagnostic::headline);
-            let reason = reason.unwrap_or_default();
-            let errors = errors().count();
-            error!(errors, reason, generation = *generation, "reload refused");
-            return false;
+            let errors = diagnostics.iter().filter(|d| d.severity == Severity::Error);
+            let reason = errors.min_by_key(|d| d.position.is_some()).map(Diagnostic::headline);
+            return refused(reason.unwrap_or_default(), diagnostics);
         };
         let prober = match prober_of(&server, &state) {
             Ok(prober) => Arc::new(prober),
-            Err(error) => {
-                error!(errors = 1, reason = %error, generation = *generation, "reload refused");
-                return false;
-            }
+            Err(error) => return refused(error.to_string(), diagnostics),
         };
         keep_serials(&server, &mut state, serials);
         let changes = Changes::between(&self.control.live().load().state, &state);
         *generation += 1;
         self.control.adopt(*generation, state, prober);
-        info!(
-            generation = *generation,
-            zones = %changes.zones,
-            names = %changes.names,
-            pools = %changes.pools,
-            origins = %changes.origins,
-            location = %changes.location,
-            "reloaded"
-        );
-        self.warn_of_restart(&server);
-        true
+        self.token.store(token.map(Arc::new));
+        Outcome::Reloaded(Box::new(Reloaded {
+            generation: *generation,
+            changes,
+            warnings: diagnostics,
+            at_next_start: self.at_next_start(&server),
+        }))
     }
 
-    /// Some settings are read at start only.
-    fn warn_of_restart(&self, server: &Server) {
+    /// The settings that changed and are read at start only.
+    fn at_next_start(&self, server: &Server) -> Vec<&'static str> {
         // `workers` is a setting of its own.
         let udp = |server: &Server| UdpSettings { workers: 0, ..server.udp };
+        let admin = |server: &Server| server.admin.as_ref().map(|admin| admin.listen.clone());
         let settings = [
             ("listen", self.server.listen == server.listen),
             ("workers", self.server.workers == server.workers),
             ("log", self.server.log == server.log),
             ("udp", udp(&self.server) == udp(server)),
             ("max_sessions", self.server.max_sessions == server.max_sessions),
+            ("tcp", self.server.tcp == server.tcp),
             ("freebind", self.server.freebind == server.freebind),
             ("state", self.server.state == server.state),
+            ("admin.listen", admin(&self.server) == admin(server)),
         ];
-        for (key, _) in settings.into_iter().filter(|(_, same)| !same) {
-            warn!(key, "the setting takes effect at the next start");
+        settings.into_iter().filter(|(_, same)| !same).map(|(key, _)| key).collect()
+    }
+}
+
+fn log_outcome(outcome: &Outcome) {
+    match outcome {
+        Outcome::Refused(Refused { generation, reason, diagnostics }) => {
+            log_diagnostics(diagnostics);
+            // What no file is to blame for is an error too.
+            let errors = diagnostics.iter().filter(|d| d.severity == Severity::Error).count();
+            error!(errors = errors.max(1), reason, generation, "reload refused");
+        }
+        Outcome::Reloaded(reloaded) => {
+            let Reloaded { generation, changes, warnings, at_next_start } = reloaded.as_ref();
+            log_diagnostics(warnings);
+            info!(
+                generation,
+                zones = %changes.zones,
+                names = %changes.names,
+                pools = %changes.pools,
+                origins = %changes.origins,
+                location = %changes.location,
+                "reloaded"
+            );
+            for key in at_next_start {
+                warn!(key, "the setting takes effect at the next start");
+            }
         }
     }
 }

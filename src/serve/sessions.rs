@@ -11,6 +11,8 @@ use std::time::Instant;
 
 use portable_atomic::{AtomicU128, Ordering};
 
+use crate::serve::sequences::SharedSequences;
+use crate::steer::Sequences;
 use crate::steer::rendezvous::stir;
 use crate::steer::session::{OriginTag, SessionKey, Sessions};
 
@@ -91,6 +93,31 @@ impl Sessions for SessionsAt<'_> {
         if let Some(table) = self.table {
             table.begin(key, origin, self.now);
         }
+    }
+}
+
+/// What answers by any thread leave for those after them.
+#[derive(Clone, Copy, Debug)]
+pub struct SharedMemory<'m> {
+    /// Their numbers.
+    pub sequences: &'m SharedSequences,
+    /// The sessions that they began.
+    pub sessions: SessionsAt<'m>,
+}
+
+impl Sequences for SharedMemory<'_> {
+    fn next(&self, slot: u32, fingerprint: u32) -> u32 {
+        self.sequences.next(slot, fingerprint)
+    }
+}
+
+impl Sessions for SharedMemory<'_> {
+    fn find(&self, key: SessionKey, ttl: u32) -> Option<OriginTag> {
+        self.sessions.find(key, ttl)
+    }
+
+    fn begin(&self, key: SessionKey, origin: OriginTag) {
+        self.sessions.begin(key, origin);
     }
 }
 
@@ -226,7 +253,7 @@ impl Entry {
     /// None of an empty place.
     #[allow(clippy::cast_possible_truncation, reason = "the word is taken apart")]
     fn from_word(word: u128) -> Option<Self> {
-        (word != 0).then(|| Self {
+        (word != 0).then_some(Self {
             tag: (word >> 91) as u64,
             age: (word >> 68) as u64 & Self::AGE,
             origin: OriginTag((word >> 36) as u32),

@@ -87,6 +87,21 @@ pub fn bind(address: SocketAddr, freebind: bool, udp: &UdpSettings) -> Result<Bo
     }
 }
 
+/// Binds an address for TCP alone; nothing is accepted yet.
+///
+/// # Errors
+/// [`BindError`], which says what would help.
+pub fn bind_tcp(
+    address: SocketAddr,
+    freebind: bool,
+) -> Result<(SocketAddr, std::net::TcpListener), BindError> {
+    let bind = || {
+        let tcp = std::net::TcpListener::from(open(address, Type::STREAM, freebind)?);
+        Ok((tcp.local_addr()?, tcp))
+    };
+    bind().map_err(|error| BindError::new(address, "TCP", error))
+}
+
 fn bind_udp(
     address: SocketAddr,
     freebind: bool,

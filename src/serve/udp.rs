@@ -14,17 +14,15 @@ use std::time::Duration;
 
 use tracing::{error, warn};
 
-use crate::answer::{Answer, ExtendedError};
-use crate::query::{self, Rcode};
 use crate::quick::{self, CommonQuery, Quick};
-use crate::respond::{Responder, respond};
+use crate::respond::Responder;
 use crate::serve::live::{Live, Moment};
 use crate::serve::mmsg::Batch;
+use crate::serve::reply::answer;
 use crate::serve::sessions::{SharedSessions, Tick};
 use crate::steer::session::{OriginTag, SessionKey, Sessions};
 use crate::steer::{Memory, Sequences};
-use crate::wire::write::write;
-use crate::wire::{Repeated, Transport};
+use crate::wire::Transport;
 
 /// How long a worker waits for queries before it looks whether it is to stop.
 pub const WAIT: Duration = Duration::from_millis(250);
@@ -137,7 +135,13 @@ impl Steps {
             };
             let length = length.or_else(|| {
                 let Moment { state, plan, .. } = moment;
-                answer(message, source, &Responder { state, plan, sequences }, out)
+                answer(
+                    message,
+                    source,
+                    &Responder { state, plan, sequences },
+                    Transport::Datagram,
+                    out,
+                )
             });
             if let Some(length) = length {
                 batch.reply(i, length);
@@ -200,48 +204,7 @@ pub fn answer_one(
         let located = quick.locate(&query, quick.find(&query)?, source, locator)?;
         quick.answer(message, &query, located, locator, responder.sequences, out)
     });
-    short.or_else(|| answer(message, source, responder, out))
-}
-
-/// Answers one datagram the long way into `out`; gives the length of the reply, if there is one.
-#[inline]
-pub fn answer(
-    message: &[u8],
-    source: IpAddr,
-    responder: &Responder<'_, impl Memory>,
-    out: &mut [u8],
-) -> Option<usize> {
-    // A fault in one answer is that answer's failure, never the process's.
-    match catch_unwind(AssertUnwindSafe(|| attempt(message, source, responder, out))) {
-        Ok(length) => length,
-        Err(_) => {
-            error!("a query made the server panic; it was answered SERVFAIL");
-            catch_unwind(AssertUnwindSafe(|| failure(message, out))).ok().flatten()
-        }
-    }
-}
-
-#[inline]
-fn attempt(
-    message: &[u8],
-    source: IpAddr,
-    responder: &Responder<'_, impl Memory>,
-    out: &mut [u8],
-) -> Option<usize> {
-    let request = query::parse(message);
-    let repeated = Repeated::read(message)?;
-    let answer = respond(&request, source, responder)?;
-    let limit = Transport::Datagram.limit(request.echoed().1);
-    write(&request, repeated, &answer, limit, out)
-}
-
-/// SERVFAIL for an answer that could not be made.
-fn failure(message: &[u8], out: &mut [u8]) -> Option<usize> {
-    let request = query::parse(message);
-    let mut answer = Answer::empty(Rcode::ServFail);
-    answer.extended_error = Some(ExtendedError::Internal);
-    let limit = Transport::Datagram.limit(request.echoed().1);
-    write(&request, Repeated::read(message)?, &answer, limit, out)
+    short.or_else(|| answer(message, source, responder, Transport::Datagram, out))
 }
 
 /// The numbers of the answers of one worker: nobody else draws from them. They start again with a
@@ -268,7 +231,7 @@ impl OwnSequences {
     /// of another state.
     pub fn follow(&mut self, moment: &Moment) {
         if moment.state.has_sessions {
-            self.now = self.sessions.as_ref().map_or(Tick::default(), |sessions| sessions.now());
+            self.now = self.sessions.as_ref().map_or_else(Tick::default, |sessions| sessions.now());
         }
         if self.generation != moment.generation {
             self.generation = moment.generation;

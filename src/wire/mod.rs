@@ -1,8 +1,6 @@
-//! Between answers and octets: two ways of writing one reply. `write` puts it straight into the
-//! buffer of a datagram; `message` goes through hickory-proto, for the transports that
-//! hickory-server carries. `opt` is what both put into the OPT record.
+//! Between answers and octets. `write` puts a reply straight into the buffer that is sent; `opt` is
+//! what goes into its OPT record.
 
-pub mod message;
 pub mod opt;
 pub mod write;
 

@@ -1,4 +1,4 @@
-//! What the OPT of a reply holds: the same for both ways of writing one.
+//! What the OPT of a reply holds.
 
 use arrayvec::ArrayVec;
 

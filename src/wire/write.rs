@@ -1,6 +1,5 @@
-//! Writes an [`Answer`] as a reply, straight into the buffer that is sent: the path of datagrams.
-//! Nothing is allocated. Gives the same message as `message`, which goes through hickory-proto; a
-//! test holds both to that.
+//! Writes an [`Answer`] as a reply, straight into the buffer that is sent. Nothing is allocated. A test
+//! holds it to what hickory-proto makes of the same answer.
 
 #![deny(clippy::indexing_slicing)]
 

@@ -337,12 +337,27 @@ fn pools_origins_and_monitors_are_checked() {
     );
 }
 
+// "needed for every change; reading too unless loopback".
+#[test]
+fn the_admin_service_is_checked() {
+    assert_reported(
+        r#"
+        server? | [server] => [admin]\nlisten = "0.0.0.0:5380"\n[server] | admin.listen | token_file
+        server? | [server] => [admin]\nlisten = ["127.0.0.1:5380", "[::]:5380"]\n[server] | admin.listen | token_file
+        server? | [server] => [admin]\nlisten = []\n[server] | admin.listen |
+        server? | [server] => [admin]\nlisten = "localhost"\n[server] | admin.listen |
+        server? | [server] => [admin]\ntoken_file = "no.token"\n[server] | admin.token_file | no.token
+        server? | [server] => [admin]\ntoken_file = 1\n[server] | admin.token_file |
+        server? | [server] => [admin]\ntokenfile = "admin.token"\n[server] | admin.tokenfile | token_file
+        "#,
+    );
+}
+
 // What this version does not offer is refused, not ignored.
 #[test]
 fn what_is_not_offered_yet_is_an_error() {
     assert_reported(
         r#"
-        server | [server] => [admin]\nlisten = "127.0.0.1:5380"\n[server] | admin |
         server | [server] => [tls]\ndot = ["127.0.0.1:853"]\n[server] | tls |
         server | [server] => [cluster]\nbucket = "meridian"\n[server] | cluster |
         server | workers = 1 => watch = true | watch |

@@ -8,11 +8,14 @@
 //! A line `…` stands for any number of lines that the document leaves out. What differs from run to
 //! run (ids, times, serials) and the amount of white space do not count.
 //!
+//! A document that names the admin service has one, with a token.
+//!
 //! The commands name port 5300, as the reader would. Another one takes its place, unless the program
 //! that is tested is given from outside ([`PROGRAM`]): then the default port is used if it is free.
 
 use std::fs;
 use std::net::{TcpListener, UdpSocket};
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -22,12 +25,17 @@ use crate::harness::{PROGRAM, Server, Site, is_missing, program};
 
 /// The address of the documents.
 const DOCUMENTED: &str = "127.0.0.1:5300";
+/// The admin service's address there.
+const DOCUMENTED_ADMIN: &str = "127.0.0.1:5380";
 /// A document in which nothing is found would pass: fewer commands than this in all are a mistake.
 const FEWEST_COMMANDS: usize = 20;
 
+/// The settings of a server that has the admin service.
+const ADMIN: &str = "[admin]\nlisten = \"127.0.0.1:0\"\ntoken_file = \"admin.token\"\n";
+
 #[test]
 fn documents_show_what_the_program_does() {
-    if is_missing("dig", "-v", "bind9-dnsutils") {
+    if is_missing("dig", "-v", "bind9-dnsutils") || is_missing("curl", "--version", "curl") {
         return;
     }
     let (mut commands, mut mismatches) = (0, Vec::new());
@@ -97,6 +105,13 @@ struct Step {
     expected: Vec<String>,
 }
 
+impl Step {
+    /// True if it speaks to the admin service.
+    fn needs_admin(&self) -> bool {
+        self.command.as_ref().is_some_and(|command| command.contains(DOCUMENTED_ADMIN))
+    }
+}
+
 /// Reads the blocks of a document.
 fn steps(document: &Path) -> Vec<Step> {
     let text = fs::read_to_string(document).expect("a document");
@@ -139,15 +154,23 @@ fn steps(document: &Path) -> Vec<Step> {
 /// Follows a document; what came out otherwise.
 fn follow(document: &Path, steps: &[Step]) -> Vec<String> {
     let site = checkout();
+    let has_admin = steps.iter().any(Step::needs_admin);
+    if has_admin {
+        site.write("meridian.toml", ADMIN);
+        site.write("admin.token", "a-token-that-only-this-test-has\n");
+        let path = site.path().join("admin.token");
+        fs::set_permissions(path, fs::Permissions::from_mode(0o600)).expect("a file of ours");
+    }
     let mut server = Server::spawn(&site, serve_arguments());
     server.address = server.next_address();
     server.wait_for("ready");
+    let admin = if has_admin { server.admin_address().to_string() } else { String::new() };
     let mut logged = 0;
     let mut mismatches = Vec::new();
     for step in steps {
         let (what, actual) = match &step.command {
             Some(command) => {
-                let output = run(command, &site, &server);
+                let output = run(command, &site, &server, &admin);
                 if command.contains("kill -HUP") {
                     wait_for_reload(&mut server);
                 }
@@ -197,11 +220,12 @@ fn serve_arguments() -> &'static [&'static str] {
 }
 
 /// Runs a command by the shell: all that it prints.
-fn run(command: &str, site: &Site, server: &Server) -> Vec<String> {
+fn run(command: &str, site: &Site, server: &Server, admin: &str) -> Vec<String> {
     let (port, pid) = (server.address.port(), server.pid());
     let command = command
         .replace("-p 5300", &format!("-p {port}"))
         .replace(DOCUMENTED, &server.address.to_string())
+        .replace(DOCUMENTED_ADMIN, admin)
         .replace("$(pidof meridian)", &pid.to_string());
     let path = std::env::var("PATH").unwrap_or_default();
     let output = Command::new("sh")
@@ -210,12 +234,15 @@ fn run(command: &str, site: &Site, server: &Server) -> Vec<String> {
         .env("PATH", format!("{}:{path}", site.path().join("target/release").display()))
         .env("HOME", site.path())
         .env("LC_ALL", "C.UTF-8")
+        .env("MERIDIAN_AT", format!("http://{admin}"))
         .env_remove("MERIDIAN_LOG")
+        .env_remove("MERIDIAN_TOKEN_FILE")
         .stdin(Stdio::null())
         .output()
         .expect("a shell");
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     let text = text.replace(&server.address.to_string(), DOCUMENTED);
+    let text = if admin.is_empty() { text } else { text.replace(admin, DOCUMENTED_ADMIN) };
     text.trim_end().lines().map(str::to_owned).collect()
 }
 
@@ -285,13 +312,31 @@ fn normal(line: &str) -> String {
         return start.to_owned();
     }
     let mut after_id = false;
+    let tells_age = line.contains("healthy") || line.starts_with("meridian ");
     let word = |word: &&str| {
         let number = word.trim_end_matches(',');
         let is_serial = number.len() == 10 && number.bytes().all(|octet| octet.is_ascii_digit());
-        let varies = is_serial || std::mem::replace(&mut after_id, *word == "id:");
+        let varies = is_serial
+            || is_time(word)
+            || (tells_age && is_age(word))
+            || std::mem::replace(&mut after_id, *word == "id:");
         if varies { "N".to_owned() } else { (*word).to_owned() }
     };
     words.iter().map(word).collect::<Vec<_>>().join(" ")
+}
+
+/// True for a time of day, as 2026-11-30T14:05:00Z, with what stands around it.
+fn is_time(word: &str) -> bool {
+    let time = word.trim_matches(['"', ',', ':']);
+    let digits = time.bytes().filter(u8::is_ascii_digit).count();
+    // One that is far from now is what the document itself has set.
+    time.len() == 20 && digits == 14 && time.ends_with('Z') && !time.starts_with("2099")
+}
+
+/// True for how long something has been so, as 13s or 3m, with what stands around it.
+fn is_age(word: &str) -> bool {
+    let age = word.trim_matches([',', ':', ';']);
+    age.strip_suffix(['s', 'm', 'h']).is_some_and(|number| number.parse::<u32>().is_ok())
 }
 
 /// True if the lines are those expected, where `…` stands for any lines.

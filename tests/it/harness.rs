@@ -109,6 +109,7 @@ impl Site {
     fn command(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(program());
         command.args(arguments).current_dir(self.path()).env_remove("RUST_LOG");
+        command.env_remove("MERIDIAN_AT").env_remove("MERIDIAN_TOKEN_FILE");
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
         command
     }
@@ -190,6 +191,14 @@ impl Server {
         let line = self.wait_for("listening");
         let address = line["fields"]["address"].as_str().expect("the field address");
         address.parse().expect("an address with a port")
+    }
+
+    /// The address of the admin service, which is logged before those of DNS.
+    pub(crate) fn admin_address(&mut self) -> SocketAddr {
+        let lines = self.log_so_far();
+        let line = lines.iter().find(|line| line["fields"]["message"] == "admin listening");
+        let address = line.and_then(|line| line["fields"]["address"].as_str());
+        address.expect("an admin service").parse().expect("an address with a port")
     }
 
     /// Waits for a log line with this message.

@@ -15,6 +15,7 @@ mod origin;
 mod pace;
 mod reload;
 mod start;
+mod times;
 mod types;
 
 use std::fmt::Write as _;

@@ -13,6 +13,7 @@ mod harness;
 mod mmdb;
 mod wire;
 
+mod admin;
 mod cases;
 mod config;
 mod dns;

@@ -1,6 +1,6 @@
 //! The decision, from the client's place to the set that is chosen from, against the model.
 
-use meridian::explain::{Asker, explain};
+use meridian::explain::{Asker, Scene, explain};
 use meridian::name::Name;
 use meridian::query::{Question, Rcode};
 use meridian::respond::{Client, Responder};
@@ -223,7 +223,9 @@ fn check_ineligible(
     prop_assert!(last_resort || stays, "{:?} is not eligible", ineligible);
     let name = Name::parse_absolute(&format!("lb{balancer}.example.test")).unwrap();
     let asker = Asker::Address(client_address(client_number));
-    let told = explain(state, &world.health(state), &name, record_type, asker);
+    let health = world.health(state);
+    let plan = Plan::new(&state.pools, &health);
+    let told = explain(&Scene::assumed(state, &health, &plan), &name, record_type, asker);
     for origin in ineligible {
         let part = &told.origins.as_ref().unwrap()[origin];
         prop_assert!(!part.eligible && part.reason.contains("answered"), "{:?}", part);

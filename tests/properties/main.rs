@@ -10,6 +10,7 @@
 
 use proptest::prelude::ProptestConfig;
 
+mod message;
 mod model;
 mod strict;
 mod world;

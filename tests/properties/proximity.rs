@@ -11,11 +11,13 @@ use meridian::query::{Question, Rcode};
 use meridian::quick::Quick;
 use meridian::respond::{Client, Responder};
 use meridian::rr::RecordType;
+use meridian::serve::reply;
 use meridian::serve::udp;
 use meridian::state::State;
 use meridian::steer::FirstOnly;
 use meridian::steer::availability::{Health, HealthState};
 use meridian::steer::plan::Plan;
+use meridian::wire::Transport;
 
 use crate::scope::octets_of;
 
@@ -104,7 +106,10 @@ fn every_client_meets_the_nearest_pool_by_both_ways() {
             let (mut short, mut long) = ([0; 1280], [0; 1280]);
             let source = client(0);
             let by_short = udp::answer_one(&message, source, &quick, &responder, &mut short);
-            assert_eq!(by_short, udp::answer(&message, source, &responder, &mut long));
+            assert_eq!(
+                by_short,
+                reply::answer(&message, source, &responder, Transport::Datagram, &mut long)
+            );
             assert_eq!(short, long, "client {number} of lb{balancer}");
         }
     }

@@ -19,12 +19,12 @@ use meridian::serve::udp;
 use meridian::state::State;
 use meridian::steer::availability::{Health, HealthState};
 use meridian::steer::plan::Plan;
-use meridian::wire::message::{encode, reply};
 use meridian::wire::{Repeated, Transport};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::select;
 
+use crate::message::{encode, reply};
 use crate::strict::{self, Message, Record};
 
 const TC: u16 = 0x0200;

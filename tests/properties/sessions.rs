@@ -11,7 +11,7 @@ use meridian::query::{ClientSubnet, Question, Rcode};
 use meridian::quick::{self, Quick};
 use meridian::respond::{Client, Responder};
 use meridian::rr::RecordType;
-use meridian::serve::udp;
+use meridian::serve::{reply, udp};
 use meridian::state::State;
 use meridian::steer::Sequences;
 use meridian::steer::availability::{Health, HealthState, PoolOverride};
@@ -20,6 +20,7 @@ use meridian::steer::pool::{Family, PoolId};
 use meridian::steer::session::{
     Failback, OriginTag, SessionAffinity, SessionKey, SessionSettings, Sessions,
 };
+use meridian::wire::Transport;
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;
 
@@ -284,7 +285,8 @@ fn check_ways(
     for _ in 0..2 {
         let (mut short_out, mut long_out) = ([0; 1280], [0; 1280]);
         let short_length = udp::answer_one(&message, resolver, quick, &worker, &mut short_out);
-        let long_length = udp::answer(&message, resolver, &long, &mut long_out);
+        let long_length =
+            reply::answer(&message, resolver, &long, Transport::Datagram, &mut long_out);
         prop_assert!(long_length.is_some());
         prop_assert_eq!(short_length, long_length);
         prop_assert_eq!(&short_out[..], &long_out[..]);

@@ -1,6 +1,6 @@
-//! Writes an [`Answer`] as a reply through hickory-proto: the general path, which every query can
-//! take. Also where a reply is cut to the size that its transport and client allow: whole record
-//! sets only, and TC only where something is missing that was needed (RFC 2181 section 9).
+//! Writes an [`Answer`] as a reply through hickory-proto, to hold `meridian::wire::write` to. Also
+//! where a reply is cut to the size that its transport and client allow: whole record sets only, and
+//! TC only where something is missing that was needed (RFC 2181 section 9).
 
 use hickory_proto::ProtoError;
 use hickory_proto::op::{
@@ -12,33 +12,33 @@ use hickory_proto::rr::rdata::opt::EdnsOption;
 use hickory_proto::rr::{DNSClass, Name, RData, Record, RecordType as HickoryType};
 use hickory_proto::serialize::binary::{BinDecodable, BinDecoder, BinEncoder, Restrict};
 
-use crate::answer::{Answer, Set};
-use crate::name::MAX_NAME;
-use crate::query::{HEADER, MAX_UDP, Question, Request};
-use crate::rr::RecordType;
-use crate::wire::opt::ReplyOptions;
-use crate::wire::{Repeated, Transport};
+use meridian::answer::{Answer, Set};
+use meridian::name::MAX_NAME;
+use meridian::query::{HEADER, MAX_UDP, Question, Request};
+use meridian::rr::RecordType;
+use meridian::wire::opt::ReplyOptions;
+use meridian::wire::{Repeated, Transport};
 
 /// A reply whose records fit.
 #[derive(Debug)]
-pub struct Reply {
+pub(crate) struct Reply {
     /// The header.
-    pub metadata: Metadata,
+    pub(crate) metadata: Metadata,
     /// The answer section.
-    pub answers: Vec<Record>,
+    pub(crate) answers: Vec<Record>,
     /// The authority section.
-    pub authorities: Vec<Record>,
+    pub(crate) authorities: Vec<Record>,
     /// The additional section, OPT aside.
-    pub additionals: Vec<Record>,
+    pub(crate) additionals: Vec<Record>,
     /// The OPT.
-    pub edns: Option<HickoryEdns>,
+    pub(crate) edns: Option<HickoryEdns>,
 }
 
 /// Makes the reply to a request.
 ///
 /// # Errors
 /// If hickory-proto cannot express a part of it.
-pub fn reply(
+pub(crate) fn reply(
     request: &Request<'_>,
     repeated: Repeated,
     answer: &Answer<'_>,
@@ -80,7 +80,10 @@ pub fn reply(
 ///
 /// # Errors
 /// If hickory-proto cannot express a part of it.
-pub fn encode(reply: &Reply, question: Option<&Question<'_>>) -> Result<Vec<u8>, ProtoError> {
+pub(crate) fn encode(
+    reply: &Reply,
+    question: Option<&Question<'_>>,
+) -> Result<Vec<u8>, ProtoError> {
     let query = question.map(hickory_query).transpose()?;
     write(
         &reply.metadata,

@@ -1,0 +1,300 @@
+//! Speaks to a running server: the commands' side of the admin service.
+
+use std::fmt;
+use std::net::IpAddr;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use axum::http::{Method, Request, StatusCode, Uri, header};
+use clap::Args;
+use http_body_util::{BodyExt as _, Full, Limited};
+use hyper::body::Bytes;
+use hyper_util::rt::TokioIo;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use crate::admin::error::Failure;
+use crate::cli::{EXIT_NO, EXIT_UNREACHABLE, EXIT_USAGE, print_text};
+use crate::config::admin::{Admin, DEFAULT_ADMIN_PORT, Token};
+use crate::config::files::{Paths, read_regular, read_server};
+use crate::config::report::Report;
+
+/// How long to wait for a connection.
+const CONNECT_WITHIN: Duration = Duration::from_secs(5);
+/// How long to wait for an answer: longer than the server takes to say that it takes too long.
+const ANSWER_WITHIN: Duration = Duration::from_secs(15);
+/// The most octets of an answer.
+const LONGEST_ANSWER: usize = 256 << 20;
+
+/// Which server, and with which token.
+#[derive(Args, Clone, Debug)]
+pub(super) struct ServerArguments {
+    /// The server's admin address
+    #[arg(long, value_name = "URL", env = "MERIDIAN_AT", default_value = "http://127.0.0.1:5380")]
+    at: String,
+    #[command(flatten)]
+    token: TokenArguments,
+}
+
+/// Which token.
+#[derive(Args, Clone, Debug)]
+pub(super) struct TokenArguments {
+    /// The file with the server's token [default: for this machine's server the token_file of
+    /// meridian.toml]
+    #[arg(long, value_name = "FILE", env = "MERIDIAN_TOKEN_FILE")]
+    token_file: Option<PathBuf>,
+}
+
+/// A server that is spoken to.
+#[derive(Debug)]
+pub(super) struct Client {
+    /// As it was named.
+    at: String,
+    host: String,
+    port: u16,
+    token: Option<Token>,
+}
+
+/// Why there is no answer to use.
+#[derive(Debug)]
+pub(super) enum Problem {
+    /// The command line is wrong.
+    Usage(String),
+    /// The server cannot be reached, or does not speak as one.
+    Unreachable(String),
+    /// The server says no.
+    Refused(StatusCode, Failure),
+}
+
+impl fmt::Display for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Usage(text) | Self::Unreachable(text) => f.write_str(text),
+            Self::Refused(_, Failure { error, help }) if help.is_empty() => f.write_str(error),
+            Self::Refused(_, Failure { error, help }) => write!(f, "{error}\n    help: {help}"),
+        }
+    }
+}
+
+impl Problem {
+    /// Says what is wrong; the exit code.
+    pub(super) fn tell(&self) -> ExitCode {
+        eprintln!("meridian: {self}");
+        ExitCode::from(match self {
+            Self::Usage(_) => EXIT_USAGE,
+            Self::Unreachable(_) => EXIT_UNREACHABLE,
+            Self::Refused(status, _) => match *status {
+                StatusCode::BAD_REQUEST | StatusCode::NOT_FOUND | StatusCode::CONFLICT => {
+                    EXIT_USAGE
+                }
+                _ => EXIT_NO,
+            },
+        })
+    }
+}
+
+impl ServerArguments {
+    /// The server that is meant.
+    pub(super) fn client(&self) -> Result<Client, Problem> {
+        Client::new(&self.at, &self.token)
+    }
+}
+
+impl Client {
+    /// The server at a URL.
+    pub(super) fn new(at: &str, token: &TokenArguments) -> Result<Self, Problem> {
+        let wrong = |why: &str| {
+            Problem::Usage(format!("--at {at:?}: {why}; write it as http://127.0.0.1:5380"))
+        };
+        let uri: Uri = at.parse().map_err(|_| wrong("it is not a URL"))?;
+        match uri.scheme_str() {
+            Some("http") => {}
+            Some("https") => return Err(wrong("the admin service has no TLS: tunnel it")),
+            _ => return Err(wrong("it does not begin with http://")),
+        }
+        if uri.path_and_query().is_some_and(|path| path.as_str() != "/") {
+            return Err(wrong("it has a path"));
+        }
+        let host = uri.host().ok_or_else(|| wrong("it names no server"))?;
+        let host = host.trim_start_matches('[').trim_end_matches(']').to_owned();
+        let port = uri.port_u16().unwrap_or(DEFAULT_ADMIN_PORT);
+        let token = match &token.token_file {
+            Some(path) => Some(named_token(path)?),
+            None => own_token(&host),
+        };
+        Ok(Self { at: at.trim_end_matches('/').to_owned(), host, port, token })
+    }
+
+    /// As it was named.
+    pub(super) fn at(&self) -> &str {
+        &self.at
+    }
+
+    /// Asks for a document.
+    pub(super) fn get<T: DeserializeOwned>(&self, path: &str) -> Result<Answer<T>, Problem> {
+        self.call(Method::GET, path, &())
+    }
+
+    /// Sends a request; anything but success is a problem.
+    pub(super) fn call<T: DeserializeOwned>(
+        &self,
+        method: Method,
+        path: &str,
+        body: &impl Serialize,
+    ) -> Result<Answer<T>, Problem> {
+        let (status, text) = self.exchange(method, path, body)?;
+        if !status.is_success() {
+            let failure = serde_json::from_slice(&text).map_err(|_| self.is_other(status))?;
+            return Err(Problem::Refused(status, failure));
+        }
+        let document = serde_json::from_slice(&text).map_err(|_| self.is_other(status))?;
+        Ok(Answer { document, text })
+    }
+
+    /// Sends a request; gives whatever comes back.
+    pub(super) fn exchange(
+        &self,
+        method: Method,
+        path: &str,
+        body: &impl Serialize,
+    ) -> Result<(StatusCode, Bytes), Problem> {
+        let body = match method {
+            Method::GET => Vec::new(),
+            _ => serde_json::to_vec(body).map_err(|error| Problem::Usage(error.to_string()))?,
+        };
+        let mut request = Request::builder()
+            .method(method)
+            .uri(path)
+            .header(header::HOST, self.authority())
+            .header(header::CONTENT_TYPE, "application/json");
+        if let Some(token) = &self.token {
+            request = request.header(header::AUTHORIZATION, format!("Bearer {}", token.as_str()));
+        }
+        let request = request
+            .body(Full::new(Bytes::from(body)))
+            .map_err(|error| Problem::Usage(error.to_string()))?;
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+        let runtime = runtime.map_err(|error| self.unreachable(error))?;
+        runtime.block_on(async {
+            let exchange = tokio::time::timeout(ANSWER_WITHIN, self.send(request));
+            exchange.await.unwrap_or_else(|_| Err(self.unreachable("it does not answer in time")))
+        })
+    }
+
+    async fn send(&self, request: Request<Full<Bytes>>) -> Result<(StatusCode, Bytes), Problem> {
+        let address = (self.host.as_str(), self.port);
+        let stream = tokio::time::timeout(CONNECT_WITHIN, tokio::net::TcpStream::connect(address));
+        let stream = match stream.await {
+            Ok(stream) => stream.map_err(|error| self.unreachable(error))?,
+            Err(_) => return Err(self.unreachable("no connection within 5 s")),
+        };
+        let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream))
+            .await
+            .map_err(|error| self.unreachable(error))?;
+        let connection = tokio::spawn(connection);
+        let response = sender.send_request(request).await.map_err(|e| self.unreachable(e))?;
+        let (head, body) = response.into_parts();
+        let body = Limited::new(body, LONGEST_ANSWER).collect().await;
+        let body = body.map_err(|error| self.unreachable(error))?.to_bytes();
+        connection.abort();
+        Ok((head.status, body))
+    }
+
+    fn authority(&self) -> String {
+        match self.host.contains(':') {
+            true => format!("[{}]:{}", self.host, self.port),
+            false => format!("{}:{}", self.host, self.port),
+        }
+    }
+
+    fn unreachable(&self, why: impl fmt::Display) -> Problem {
+        Problem::Unreachable(format!(
+            "cannot reach the server at {}: {why}\n    help: does it run, with [admin] in its \
+             meridian.toml? Name it with --at URL",
+            self.at
+        ))
+    }
+
+    /// What answers is something else.
+    pub(super) fn is_other(&self, status: StatusCode) -> Problem {
+        let at = &self.at;
+        Problem::Unreachable(format!(
+            "what answers at {at} ({status}) is not this version's server"
+        ))
+    }
+}
+
+/// A document, as it came and read.
+#[derive(Debug)]
+pub(super) struct Answer<T> {
+    pub(super) document: T,
+    text: Bytes,
+}
+
+impl<T> Answer<T> {
+    /// Prints it as it came.
+    pub(super) fn print_json(&self) {
+        print_text(&String::from_utf8_lossy(&self.text));
+    }
+}
+
+/// The token of a file that was named.
+fn named_token(path: &std::path::Path) -> Result<Token, Problem> {
+    let shown = path.display();
+    let text = read_regular(path).map_err(|error| {
+        Problem::Usage(format!("--token-file {shown}: cannot be read: {error}"))
+    })?;
+    Token::parse(&String::from_utf8_lossy(&text))
+        .map_err(|error| Problem::Usage(format!("--token-file {shown}: {error}")))
+}
+
+/// The token of this machine's server, if it may be read. It is not sent to any other machine.
+fn own_token(host: &str) -> Option<Token> {
+    let server = read_server(&Paths::default(), &Report::default());
+    let Admin { listen, token_file } = server.admin?;
+    let address = host.parse::<IpAddr>().ok();
+    let is_own = address.is_some_and(|ip| {
+        ip.to_canonical().is_loopback() || listen.iter().any(|own| own.ip() == ip)
+    });
+    if !is_own && !host.eq_ignore_ascii_case("localhost") {
+        return None;
+    }
+    let (path, _) = token_file?;
+    Token::parse(&String::from_utf8_lossy(&read_regular(&path).ok()?)).ok()
+}
+
+/// A value within the query of a URL.
+pub(super) fn encode(text: &str) -> String {
+    let mut encoded = String::with_capacity(text.len());
+    for octet in text.bytes() {
+        if octet.is_ascii_alphanumeric() || b"-._~".contains(&octet) {
+            encoded.push(char::from(octet));
+        } else {
+            encoded.push_str(&format!("%{octet:02X}"));
+        }
+    }
+    encoded
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn urls_are_checked() {
+        let none = TokenArguments { token_file: None };
+        let client = |at: &str| Client::new(at, &none);
+        assert_eq!(client("http://192.0.2.1").unwrap().authority(), "192.0.2.1:5380");
+        assert_eq!(client("http://[2001:db8::1]:80/").unwrap().authority(), "[2001:db8::1]:80");
+        for wrong in ["", "192.0.2.1:5380", "https://192.0.2.1", "http://", "http://a/b"] {
+            assert!(matches!(client(wrong), Err(Problem::Usage(_))), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn values_are_encoded() {
+        assert_eq!(encode("a.example-1"), "a.example-1");
+        assert_eq!(encode("2001:db8::/32 é"), "2001%3Adb8%3A%3A%2F32%20%C3%A9");
+    }
+}

@@ -1,0 +1,189 @@
+//! `meridian status`: the pools and origins of a running server, and how they are.
+
+use std::fmt::Write as _;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use clap::Args;
+
+use crate::admin::status::{AddressStatus, OriginStatus, PoolStatus, Status};
+use crate::cli::client::{Problem, ServerArguments};
+use crate::cli::{EXIT_NO, print_text};
+use crate::config::duration::show_age;
+
+/// The width of a table where it goes to no terminal.
+const UNLIMITED: usize = usize::MAX;
+
+/// The arguments of `meridian status`.
+#[derive(Args, Debug)]
+pub(super) struct StatusCommand {
+    #[command(flatten)]
+    server: ServerArguments,
+    /// Print one JSON document
+    #[arg(long)]
+    json: bool,
+}
+
+impl StatusCommand {
+    pub(super) fn run(self) -> ExitCode {
+        match self.try_run() {
+            Ok(true) => ExitCode::SUCCESS,
+            Ok(false) => ExitCode::from(EXIT_NO),
+            Err(problem) => problem.tell(),
+        }
+    }
+
+    fn try_run(&self) -> Result<bool, Problem> {
+        let client = self.server.client()?;
+        let answer = client.get::<Status>("/api/v1/status")?;
+        let status = &answer.document;
+        if self.json {
+            answer.print_json();
+        } else {
+            print_text(&show(status, client.at(), terminal_width()));
+        }
+        Ok(is_good(status))
+    }
+}
+
+/// True if the server is ready, and every pool is available that is not kept from it on purpose.
+fn is_good(status: &Status) -> bool {
+    let on_purpose = |pool: &PoolStatus| !pool.enabled || pool.said.is_some();
+    status.ready && status.pools.iter().all(|pool| pool.available || on_purpose(pool))
+}
+
+fn terminal_width() -> usize {
+    let size = rustix::termios::tcgetwinsize(std::io::stdout());
+    size.map_or(UNLIMITED, |size| usize::from(size.ws_col).max(40))
+}
+
+fn show(status: &Status, at: &str, width: usize) -> String {
+    let Status { version, generation, uptime_seconds, not_ready, pools, .. } = status;
+    let ready = not_ready.as_ref().map(|reason| format!("not ready ({reason})"));
+    let ready = ready.as_deref().unwrap_or("ready");
+    let up = show_age(Duration::from_secs(*uptime_seconds));
+    let mut text =
+        format!("meridian {version} at {at}: {ready}, up {up}, generation {generation}\n");
+    for pool in pools {
+        let zone = pool.zone.as_deref().unwrap_or("shared");
+        let region = pool.region.as_ref().map(|region| format!(", {region}")).unwrap_or_default();
+        let available = if pool.available { "available" } else { "not available" };
+        let line = format!("{} ({zone}{region})  {available}: {}", pool.pool, pool.reason);
+        let _infallible = writeln!(text, "\n{}", cut(&line, width));
+        for line in table(&pool.origins) {
+            let _infallible = writeln!(text, "  {}", cut(&line, width.saturating_sub(2)));
+        }
+    }
+    text
+}
+
+/// A line for each address, with columns as wide as they must be.
+fn table(origins: &[OriginStatus]) -> Vec<String> {
+    let head = ["ORIGIN", "ADDRESS", "HEALTH", "FOR", "RTT", "NOTE"].map(str::to_owned);
+    let rows = origins.iter().flat_map(|origin| {
+        let row = |(number, address): (usize, &AddressStatus)| {
+            let name = if number == 0 { origin.origin.as_str() } else { "" };
+            let age =
+                |seconds: f64| show_age(Duration::try_from_secs_f64(seconds).unwrap_or_default());
+            let or_dash = |text: Option<String>| text.unwrap_or_else(|| "-".to_owned());
+            [
+                name.to_owned(),
+                address.address.clone(),
+                or_dash(address.health.clone()),
+                or_dash(address.since_seconds.map(age)),
+                or_dash(address.rtt_ms.map(|rtt| format!("{rtt:.1} ms"))),
+                note(origin, address, number == 0),
+            ]
+        };
+        origin.addresses.iter().enumerate().map(row)
+    });
+    let rows: Vec<[String; 6]> = std::iter::once(head).chain(rows).collect();
+    let width = |column: usize| {
+        rows.iter().filter_map(|row| row.get(column)).map(|cell| cell.chars().count()).max()
+    };
+    let widths: Vec<usize> = (0..5).map(|column| width(column).unwrap_or(0)).collect();
+    let line = |row: &[String; 6]| {
+        let cells = row.iter().enumerate().map(|(column, cell)| {
+            let width = widths.get(column).copied().unwrap_or(0);
+            format!("{cell:<width$}")
+        });
+        cells.collect::<Vec<_>>().join("  ").trim_end().to_owned()
+    };
+    rows.iter().map(line).collect()
+}
+
+/// What is out of the ordinary.
+fn note(origin: &OriginStatus, address: &AddressStatus, is_first: bool) -> String {
+    let mut notes = Vec::new();
+    let is_held_back = origin.said.is_some() || !origin.enabled || origin.weight == 0.0;
+    if is_first && is_held_back {
+        // What the probes say stands in the other columns.
+        let reason = origin.reason.split("; by its probes").next().unwrap_or_default();
+        notes.push(reason.to_owned());
+    }
+    notes.extend(address.failure.clone());
+    if address.held_down {
+        notes.push("held down, because it flaps".to_owned());
+    }
+    if address.stale {
+        notes.push("stale".to_owned());
+    }
+    notes.join("; ")
+}
+
+/// As much of a line as fits.
+fn cut(line: &str, width: usize) -> String {
+    if line.chars().count() <= width {
+        return line.to_owned();
+    }
+    let kept: String = line.chars().take(width.saturating_sub(1)).collect();
+    format!("{kept}…")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn address(address: &str, health: &str, failure: Option<&str>) -> AddressStatus {
+        AddressStatus {
+            address: address.to_owned(),
+            health: Some(health.to_owned()),
+            since: None,
+            since_seconds: Some(200.0),
+            result_age_seconds: Some(1.0),
+            failure: failure.map(str::to_owned),
+            rtt_ms: Some(0.44),
+            stale: false,
+            held_down: false,
+        }
+    }
+
+    #[test]
+    fn columns_are_as_wide_as_they_must_be_and_lines_fit() {
+        let origin = OriginStatus {
+            origin: "ams-1".to_owned(),
+            zone: None,
+            role: "primary".to_owned(),
+            weight: 1.0,
+            enabled: true,
+            health: "healthy".to_owned(),
+            eligible: true,
+            reason: String::new(),
+            said: None,
+            addresses: vec![
+                address("192.0.2.10", "healthy", None),
+                address("2001:db8::10", "unhealthy", Some("connection refused")),
+            ],
+        };
+        let lines = table(&[origin]);
+        assert_eq!(
+            lines,
+            [
+                "ORIGIN  ADDRESS       HEALTH     FOR  RTT     NOTE",
+                "ams-1   192.0.2.10    healthy    3m   0.4 ms",
+                "        2001:db8::10  unhealthy  3m   0.4 ms  connection refused",
+            ]
+        );
+        assert_eq!(cut(&lines[2], 50), "        2001:db8::10  unhealthy  3m   0.4 ms  con…");
+    }
+}

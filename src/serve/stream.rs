@@ -1,0 +1,191 @@
+//! DNS over streams: TCP, and TLS over it (RFC 7766, 7858). A task for each connection reads messages,
+//! each after its length, and writes their replies in the order in which they are made. An answer
+//! waits for nothing, so that is the order of the queries.
+//!
+//! A client holds a connection no longer than it has use for it: a whole query must have come within
+//! the idle time, however slowly its octets drip, and replies must be taken within it. Memory grows
+//! with what was received, not with what was announced.
+
+use std::cell::RefCell;
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+
+use std::time::Duration;
+
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{mpsc, watch};
+use tokio::time::timeout;
+use tracing::warn;
+
+use crate::serve::connections::{Connections, Permit};
+use crate::serve::live::Live;
+use crate::serve::reply::answer;
+use crate::serve::sessions::SharedMemory;
+use crate::wire::Transport;
+
+/// The octets of a message's length in a stream (RFC 1035 section 4.2.2).
+const LENGTH: usize = 2;
+/// The largest message.
+const MAX_MESSAGE: usize = u16::MAX as usize;
+/// How much room is made for what comes next.
+const ROOM: usize = 512;
+/// Replies are sent when there are so many octets of them, even if more queries wait.
+const ENOUGH: usize = 16 << 10;
+/// How long nothing is accepted when the system has no room for another connection.
+const NO_ROOM: Duration = Duration::from_millis(100);
+
+/// What all connections share.
+#[derive(Clone, Debug)]
+pub struct Streams {
+    /// What answers are made from.
+    pub live: Live,
+    /// How many there may be.
+    pub connections: Connections,
+    /// How long a client may take for a query, and for a reply.
+    pub idle: Duration,
+    /// Becomes true when the server stops.
+    pub stop: watch::Receiver<bool>,
+    /// Held by all that has not ended.
+    pub alive: mpsc::Sender<()>,
+}
+
+/// Accepts connections of a listener until the server stops.
+pub async fn accept(listener: TcpListener, streams: Streams) {
+    let mut stop = streams.stop.clone();
+    loop {
+        let accepted = tokio::select! {
+            accepted = listener.accept() => accepted,
+            () = stopped(&mut stop) => return,
+        };
+        match accepted {
+            Ok((stream, client)) => admit(stream, client, &streams),
+            Err(error) if is_of_one_connection(&error) => {}
+            Err(error) => {
+                warn!(%error, "no connection can be accepted at the moment");
+                tokio::time::sleep(NO_ROOM).await;
+            }
+        }
+    }
+}
+
+/// Serves a connection in a task of its own, if there may be one more.
+fn admit(stream: TcpStream, client: SocketAddr, streams: &Streams) {
+    let Some(permit) = streams.connections.admit(client.ip()) else {
+        // A reset leaves nothing behind, on either side.
+        let _closed = socket2::SockRef::from(&stream).set_linger(Some(Duration::ZERO));
+        return;
+    };
+    // Without it small replies would wait for the client's acknowledgement.
+    let _slower = stream.set_nodelay(true);
+    tokio::spawn(serve(stream, client.ip(), streams.clone(), permit));
+}
+
+/// True for what is wrong with one connection, and not with accepting.
+fn is_of_one_connection(error: &io::Error) -> bool {
+    use io::ErrorKind::{ConnectionAborted, ConnectionReset, Interrupted};
+    matches!(error.kind(), ConnectionAborted | ConnectionReset | Interrupted)
+}
+
+/// Answers what comes over a stream until it ends, or its client is too slow.
+pub async fn serve(
+    mut stream: impl AsyncRead + AsyncWrite + Unpin,
+    client: IpAddr,
+    streams: Streams,
+    _permit: Permit,
+) {
+    let Streams { live, idle, mut stop, alive: _alive, .. } = streams;
+    let (mut received, mut replies) = (Vec::new(), Vec::new());
+    loop {
+        let is_answered = answer_all(&mut received, &mut replies, client, &live);
+        if !replies.is_empty() {
+            let sent = timeout(idle, stream.write_all(&replies)).await;
+            let flushed = match sent {
+                Ok(Ok(())) => timeout(idle, stream.flush()).await,
+                _ => return,
+            };
+            if !matches!(flushed, Ok(Ok(()))) {
+                return;
+            }
+            replies.clear();
+            replies.shrink_to(ENOUGH);
+        }
+        if !is_answered {
+            continue;
+        }
+        let query = tokio::select! {
+            query = timeout(idle, read_query(&mut stream, &mut received)) => query,
+            // What has arrived is answered.
+            () = stopped(&mut stop) => {
+                let _closed = stream.shutdown().await;
+                return;
+            }
+        };
+        if !matches!(query, Ok(Ok(true))) {
+            return;
+        }
+    }
+}
+
+/// Waits until the server stops.
+async fn stopped(stop: &mut watch::Receiver<bool>) {
+    // Without a sender it has stopped.
+    let _seen = stop.wait_for(|&stop| stop).await.map(drop);
+}
+
+/// Reads until there is a whole message; false if the stream ended before.
+async fn read_query(
+    stream: &mut (impl AsyncRead + Unpin),
+    received: &mut Vec<u8>,
+) -> io::Result<bool> {
+    while message(received).is_none() {
+        received.reserve(ROOM);
+        if stream.read_buf(received).await? == 0 {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+/// The first message, if it is whole.
+fn message(received: &[u8]) -> Option<&[u8]> {
+    let (length, rest) = received.split_first_chunk::<LENGTH>()?;
+    rest.get(..usize::from(u16::from_be_bytes(*length)))
+}
+
+/// Answers whole messages, until there are enough replies. True if none is left.
+fn answer_all(received: &mut Vec<u8>, replies: &mut Vec<u8>, client: IpAddr, live: &Live) -> bool {
+    thread_local! {
+        /// Where replies are written: too large to have one for each connection.
+        static OUT: RefCell<Box<[u8]>> = RefCell::new(vec![0; MAX_MESSAGE].into());
+    }
+    let mut taken = 0;
+    let mut is_answered = false;
+    let moment = live.load();
+    let sessions = live.sessions();
+    let memory =
+        SharedMemory { sequences: &moment.sequences, sessions: sessions.at(sessions.now()) };
+    OUT.with_borrow_mut(|out| {
+        while replies.len() < ENOUGH {
+            let Some(query) = received.get(taken..).and_then(message) else {
+                is_answered = true;
+                return;
+            };
+            taken += LENGTH + query.len();
+            let responder = moment.responder(&memory);
+            let Some(length) = answer(query, client, &responder, Transport::Stream, out) else {
+                continue;
+            };
+            let (Ok(prefix), Some(reply)) = (u16::try_from(length), out.get(..length)) else {
+                continue;
+            };
+            replies.extend(prefix.to_be_bytes());
+            replies.extend(reply);
+        }
+    });
+    received.drain(..taken);
+    if received.is_empty() {
+        received.shrink_to(ROOM);
+    }
+    is_answered
+}

@@ -1,0 +1,65 @@
+//! `POST /api/v1/reload` and `meridian reload`: the outcome is the answer.
+
+use serde_json::json;
+
+use super::{A, POOLS, Served, ZONE, site, zone};
+
+const PATH: &str = "/api/v1/reload";
+
+#[test]
+fn a_reload_says_what_changed() {
+    let site = site(POOLS);
+    let mut served = Served::start(&site);
+    site.write(ZONE, zone(&POOLS.replace("192.0.2.2", "192.0.2.3")));
+    let reply = served.send("POST", PATH, &json!({}));
+    assert_eq!(reply.status, 200, "{reply:?}");
+    let outcome = reply.document();
+    assert_eq!((&outcome["reloaded"], &outcome["generation"]), (&json!(true), &json!(2)));
+    assert_eq!(
+        outcome["changes"]["origins"]["changed"],
+        json!(["a (example.test.)/a2"]),
+        "{outcome}"
+    );
+    assert_eq!(outcome["changes"]["zones"]["added"], json!([]));
+    assert_eq!(served.answered(), ["192.0.2.1", "192.0.2.3"], "served when it answers");
+    assert_eq!(served.get("/api/v1/status").document()["generation"], 2);
+    assert_eq!(served.server.wait_for("reloaded")["fields"]["generation"], 2, "the log tells too");
+}
+
+#[test]
+fn a_refused_reload_says_every_mistake() {
+    let site = site(POOLS);
+    let mut served = Served::start(&site);
+    let wrong =
+        POOLS.replace("[\"a\", \"b\"]", "[\"aa\", \"b\"]").replace("192.0.2.9", "192.0.2.999");
+    site.write(ZONE, zone(&wrong));
+    let reply = served.send("POST", PATH, &json!({}));
+    reply.assert_refused(422, &["zones/example.test.toml"]);
+    let outcome = reply.document();
+    assert_eq!((&outcome["reloaded"], &outcome["generation"]), (&json!(false), &json!(1)));
+    let errors = outcome["errors"].as_array().expect("a list");
+    assert_eq!(errors.len(), 2, "{outcome}");
+    for error in errors {
+        assert!(error["line"].is_number() && error["help"].is_string(), "{error}");
+    }
+    assert_eq!(served.answered(), A, "the old state is kept");
+    served.server.wait_for("reload refused");
+
+    let run = |more: &[&str]| {
+        let url = served.url();
+        site.run(&[&["reload", "--at", &url, "--token-file", "admin.token"], more].concat())
+    };
+    let refused = run(&[]);
+    assert_eq!(refused.code, Some(1), "{refused:?}");
+    for part in ["zones/example.test.toml:", "error: ", "help: ", "aa", "192.0.2.999"] {
+        assert!(refused.stderr.contains(part), "{part}: {refused:?}");
+    }
+    assert!(refused.stdout.contains("generation 1 is still served"), "{refused:?}");
+    site.write(ZONE, zone(&POOLS.replace("192.0.2.2", "192.0.2.3")));
+    let good = run(&[]);
+    assert_eq!(good.code, Some(0), "{good:?}");
+    assert!(good.stdout.starts_with("reloaded: generation 2"), "{good:?}");
+    assert!(good.stdout.contains("a (example.test.)/a2"), "{good:?}");
+    let json: serde_json::Value = serde_json::from_str(&run(&["--json"]).stdout).expect("JSON");
+    assert_eq!(json["generation"], 3);
+}
