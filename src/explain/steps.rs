@@ -223,9 +223,7 @@ impl Steps<'_> {
             Some(_) if last_resort => {
                 "none is begun: what is answered is not healthy, and no client is bound to it"
             }
-            Some(_) => {
-                "a new session is placed by hashing the client's subnet; one that lives stays"
-            }
+            Some(_) => "placed by hashing; a session that lives keeps its origin",
         };
         Some(SessionPart {
             key: self.client.session_subnet.map(|subnet| subnet.to_string()),

@@ -509,6 +509,21 @@ fn explain_shows_what_a_new_session_gets() {
     assert!(text.contains(&format!("session        10.1.2.0/24, 1800 s, {placed}")), "{text}");
 }
 
+// A simulation answers a client as its session would be placed.
+#[test]
+fn simulate_places_clients_as_a_server_does() {
+    let site = site(&one_pool());
+    let log = format!("10.1.2.0/24 {WWW} A\n10.1.2.7 {WWW} AAAA\n").repeat(5);
+    site.write("queries.log", log);
+    let run = site.run(&["simulate", "--queries", "queries.log", "--json"]);
+    assert_eq!(run.code, Some(0), "{run:?}");
+    let server = Server::start(&site);
+    let served = format!("o{}", origin(&server, CLIENT));
+    let placed: Vec<&str> =
+        ["o1", "o2", "o3"].into_iter().filter(|name| run.stdout.contains(*name)).collect();
+    assert_eq!(placed, [served.as_str()], "{}", run.stdout);
+}
+
 #[test]
 fn without_affinity_there_is_no_session() {
     let mut parts = one_pool();
