@@ -162,6 +162,22 @@ impl Control {
         Ok(())
     }
 
+    /// Takes round-trip times in that something else measured, as `read` makes them of the state.
+    ///
+    /// # Errors
+    /// Those of `read`; then nothing was taken in.
+    pub fn measured<E>(
+        &self,
+        at: Instant,
+        read: impl FnOnce(&State) -> Result<Vec<(Vantage, PoolId, Duration)>, E>,
+    ) -> Result<(), E> {
+        let mut inner = self.lock();
+        for (vantage, pool, rtt) in read(&self.live.load().state)? {
+            inner.times.add(vantage, pool, rtt, at);
+        }
+        Ok(())
+    }
+
     /// How many addresses have no first result yet.
     pub fn awaited(&self) -> usize {
         let inner = self.lock();

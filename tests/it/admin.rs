@@ -10,6 +10,7 @@ mod overrides;
 mod push;
 mod ready;
 mod reload;
+mod rtt;
 mod sessions;
 mod state;
 
