@@ -127,7 +127,7 @@ pub fn parse_balancer(
     let weights = table.optional("pool_weights").map(|value| pool_weights(&value, scope, &pools));
     belongs_to(&table, policy, Policy::Random, &["pool_weights"]);
     let affinity = table.optional("session_affinity");
-    let affinity = affinity.and_then(|value| session_affinity(&value));
+    let affinity = affinity.and_then(|value| session_affinity(&value, ttl));
     table.not_offered(&["flatten"]);
     table.finish();
 

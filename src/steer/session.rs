@@ -160,10 +160,14 @@ impl SessionAffinity {
             })
             .collect();
         origins.sort_unstable_by_key(|&(_, pool, index)| (pool, index));
-        let tagged = |&(id, pool): &(PoolId, &Pool)| TaggedPool {
-            id,
-            number: half(hash(pool.name.bytes())),
-            origins: origins.iter().filter(|&&(_, of, _)| of == id).map(|&(tag, ..)| tag).collect(),
+        let tagged = |&(id, pool): &(PoolId, &Pool)| {
+            let first = origins.partition_point(|&(_, of, _)| of < id);
+            let of_pool = origins.iter().skip(first).take(pool.origins.len());
+            TaggedPool {
+                id,
+                number: half(hash(pool.name.bytes())),
+                origins: of_pool.map(|&(tag, ..)| tag).collect(),
+            }
         };
         let mut pools: Vec<_> = pools.iter().map(tagged).collect();
         pools.sort_unstable_by_key(|pool| pool.id);
@@ -364,5 +368,93 @@ impl<'s> Session<'s> {
             Some(Stay::Waits) => Standing::Waits(pool),
             Some(Stay::Answers(member)) => Standing::Stands(pool, member),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::decimal::Decimal;
+    use crate::steer::pool::{FailoverPolicy, Origin, Role, ZonalAffinity};
+
+    const SETTINGS: SessionSettings =
+        SessionSettings { ttl: 60, ipv4_prefix: 24, ipv6_prefix: 56, failback: Failback::Keep };
+
+    fn pool(name: &str, origins: usize) -> Pool {
+        let origin = |number| Origin {
+            name: format!("o{number}"),
+            addresses: Vec::new(),
+            zone: None,
+            weight: Decimal::ONE,
+            role: Role::Primary,
+            enabled: true,
+        };
+        Pool {
+            name: name.to_owned(),
+            enabled: true,
+            region: None,
+            location: None,
+            monitor: None,
+            minimum_origins: 1,
+            zonal_affinity: ZonalAffinity::Disabled,
+            failover_policy: FailoverPolicy::default(),
+            origins: (0..origins).map(origin).collect(),
+            keeps_sessions: true,
+        }
+    }
+
+    fn affinity(name: &str, pools: &[(PoolId, &Pool)]) -> SessionAffinity {
+        SessionAffinity::new(SETTINGS, &Name::parse_absolute(name).unwrap(), pools)
+    }
+
+    #[test]
+    fn a_client_subnet_is_what_is_known_of_the_address_at_most() {
+        let keys = affinity("www.example.test", &[]).keys;
+        for (address, known, expected, scope) in [
+            ("192.0.2.77", u8::MAX, "192.0.2.0/24", 24),
+            ("192.0.2.77", 24, "192.0.2.0/24", 24),
+            ("192.0.0.0", 20, "192.0.0.0/20", 20),
+            ("::ffff:192.0.2.77", 128, "192.0.2.0/24", 120),
+            ("::ffff:192.0.0.0", 116, "192.0.0.0/20", 116),
+            ("2001:db8:1:2ff::1", u8::MAX, "2001:db8:1:200::/56", 56),
+            ("2001:db8::", 32, "2001:db8::/32", 32),
+        ] {
+            let address: IpAddr = address.parse().unwrap();
+            let subnet = keys.subnet(address, known).unwrap();
+            assert_eq!(subnet.to_string(), expected);
+            assert_eq!(scope_of(subnet, address), scope, "{address}");
+        }
+    }
+
+    #[test]
+    fn keys_tell_clients_and_load_balancers_apart() {
+        let (www, api) = (affinity("www.example.test", &[]), affinity("api.example.test", &[]));
+        let spelled = affinity("WWW.Example.test", &[]);
+        let subnets = ["192.0.2.0/24", "192.0.2.0/23", "192.0.3.0/24", "::/24", "2001:db8::/56"];
+        let mut keys = HashSet::new();
+        for subnet in subnets {
+            let subnet = subnet.parse().unwrap();
+            assert!(keys.insert(www.keys.key(subnet)) && keys.insert(api.keys.key(subnet)));
+            assert_eq!(www.keys.key(subnet), spelled.keys.key(subnet), "case does not matter");
+        }
+    }
+
+    // The same after a reload, and on another node, whatever the order of the files.
+    #[test]
+    fn tags_follow_from_the_names_alone() {
+        let (a, b) = (pool("a", 300), pool("b", 200));
+        let one = affinity("www.example.test", &[(PoolId(0), &a), (PoolId(1), &b)]);
+        let other = affinity("www.example.test", &[(PoolId(7), &a), (PoolId(3), &b)]);
+        let mut seen = HashSet::new();
+        for (tag, pool, index) in one.origins() {
+            assert!(seen.insert(tag), "each its own");
+            let (there, index_there) = other.origin(tag).unwrap();
+            assert_eq!((there == PoolId(7), index_there), (pool == PoolId(0), index));
+            assert_eq!(one.pool(pool).unwrap().origins[usize::from(index.0)], tag);
+            assert_eq!(one.origin(tag), Some((pool, index)));
+        }
+        assert_eq!(seen.len(), 500);
+        assert_eq!(one.pool(PoolId(1)).unwrap().number, other.pool(PoolId(3)).unwrap().number);
+        assert!(other.pool(PoolId(0)).is_none());
     }
 }

@@ -328,6 +328,38 @@ fn sessions_survive_reloads() {
     assert!(spread(&server, 100..130).keys().all(|new| [11, 12].contains(new)));
 }
 
+// A server that began without sessions has them from the reload on that asks for them, and none after
+// one that does not; what a longer or shorter ttl asks for holds from then on.
+#[test]
+fn sessions_begin_and_end_with_what_a_reload_says() {
+    let plain = |keys: &str| {
+        let mut parts = one_pool();
+        parts[1] = www(&format!("pools = [\"p\"]\n{keys}"));
+        parts
+    };
+    let site = site(&plain(""));
+    let mut server = Server::start(&site);
+    let varies = |server: &Server| {
+        let found: Vec<u8> = (0..10).map(|_| origin(server, CLIENT)).collect();
+        found.iter().any(|other| *other != found[0])
+    };
+    assert!(varies(&server));
+    rewrite(&site, &plain(AFFINITY));
+    server.reload("reloaded");
+    let first = origin(&server, CLIENT);
+    assert!(!varies(&server));
+    let mut drained = plain("session_affinity = { ttl = \"2h\", ipv6_prefix = 48 }\n");
+    drained[0] =
+        pool("p", &[1, 2, 3, 4].map(|number| (number, if number == 4 { "1" } else { "0" })));
+    rewrite(&site, &drained);
+    let told = server.reload("reloaded");
+    assert!(told["fields"]["names"].as_str().unwrap().contains("www"), "{told}");
+    assert_eq!(origin(&server, CLIENT), first, "other settings, the same session");
+    rewrite(&site, &plain(""));
+    server.reload("reloaded");
+    assert!(varies(&server));
+}
+
 // No client is bound to an origin that is answered for want of better only.
 #[test]
 fn no_session_begins_in_last_resort() {
@@ -533,6 +565,20 @@ fn without_affinity_there_is_no_session() {
     assert_eq!(shown["session"], Value::Null);
     assert_eq!(shown["choice"], json!({"share": {"o1": 0.4, "o2": 0.3, "o3": 0.3}, "answers": 1}));
     assert_eq!(strings(&shown["failover"]["original_eligible"]), ["o1", "o2", "o3"]);
+}
+
+// Records that resolvers keep for longer than a session lives leave nothing of it.
+#[test]
+fn check_warns_of_sessions_that_resolvers_outlive() {
+    for (ttl, warned) in [(59, false), (60, true), (61, true)] {
+        let mut parts = one_pool();
+        parts[1] =
+            www(&format!("pools = [\"p\"]\nttl = {ttl}\nsession_affinity = {{ ttl = \"1m\" }}\n"));
+        let run = site(&parts).check();
+        assert_eq!(run.code, Some(0), "{run:?}");
+        let text = format!("{}{}", run.stdout, run.stderr);
+        assert_eq!(text.contains("session_affinity.ttl"), warned, "ttl {ttl}: {text}");
+    }
 }
 
 // The room for sessions is made at the start, and so cannot change later.
