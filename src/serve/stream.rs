@@ -140,7 +140,7 @@ async fn carry(
             let Streams { live, stop, alive: _alive, .. } = streams;
             let respond = move |request| {
                 let (live, path) = (live.clone(), Arc::clone(&path));
-                async move { doh::respond(request, &path, client, &live).await }
+                async move { doh::respond(request, &path, idle, client, &live).await }
             };
             http::carry(stream, respond, limits, stop).await;
         }
