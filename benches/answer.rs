@@ -10,12 +10,13 @@ use std::net::{IpAddr, Ipv4Addr};
 use criterion::{Criterion, criterion_group, criterion_main};
 use meridian::config::files::{Paths, load};
 use meridian::config::report::Report;
+use meridian::cookies::Cookies;
 use meridian::query::{self, Request};
 use meridian::quick;
 use meridian::respond::{Responder, respond};
 use meridian::serve::live::Moment;
 use meridian::serve::mmsg::MAX_REPLY;
-use meridian::serve::reply::answer;
+use meridian::serve::reply::{Arrival, answer};
 use meridian::serve::udp::{OwnSequences, answer_one};
 use meridian::steer::decide;
 use meridian::steer::pool::Family;
@@ -83,10 +84,14 @@ fn steps(criterion: &mut Criterion) {
         b.iter(|| write(&request, repeated, black_box(&made), limit, &mut out));
     });
     criterion.bench_function("octets to octets, short way", |b| {
-        b.iter(|| answer_one(message(), RESOLVER, &moment.quick, &responder, &mut out));
+        b.iter(|| {
+            answer_one(message(), RESOLVER, &Cookies::OFF, &moment.quick, &responder, &mut out)
+        });
     });
     criterion.bench_function("octets to octets, long way", |b| {
-        b.iter(|| answer(message(), RESOLVER, &responder, Transport::Datagram, &mut out));
+        b.iter(|| {
+            answer(message(), &Arrival::datagram(RESOLVER, &Cookies::OFF), &responder, &mut out)
+        });
     });
 }
 

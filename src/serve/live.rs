@@ -2,9 +2,11 @@
 //! plan and the sequences that belong together, never a mix.
 
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{SystemTime, UNIX_EPOCH};
 
-use arc_swap::{ArcSwap, Cache};
+use arc_swap::{ArcSwap, ArcSwapOption, Cache};
 
+use crate::cookies::{Cookies, Secrets};
 use crate::quick::Quick;
 use crate::respond::Responder;
 use crate::serve::sequences::SharedSequences;
@@ -107,12 +109,31 @@ pub struct Live {
     /// Moments that a worker may still hold. They are let go of here, not there: freeing a large one
     /// takes longer than many answers.
     retired: Arc<Mutex<Vec<Arc<Moment>>>>,
+    /// The secrets of cookies, which change by themselves.
+    secrets: Arc<ArcSwapOption<Secrets>>,
 }
 
 impl Live {
     /// Begins with a moment.
     pub fn new(moment: Moment) -> Self {
-        Self { moment: Arc::new(ArcSwap::from_pointee(moment)), retired: Arc::default() }
+        Self {
+            moment: Arc::new(ArcSwap::from_pointee(moment)),
+            retired: Arc::default(),
+            secrets: Arc::default(),
+        }
+    }
+
+    /// The secrets of cookies, and the time: what the cookies of a batch are judged by.
+    pub fn cookies(&self) -> Cookies {
+        let time = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        // Times of cookies are modulo 2³² (RFC 9018 section 4.3).
+        let now = u32::try_from(time.as_secs() & u64::from(u32::MAX)).unwrap_or(0);
+        Cookies::new(self.secrets.load().as_deref().copied(), now)
+    }
+
+    /// Makes cookies with these secrets from now on.
+    pub fn set_secrets(&self, secrets: Secrets) {
+        self.secrets.store(Some(Arc::new(secrets)));
     }
 
     /// The current moment.

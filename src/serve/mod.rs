@@ -7,6 +7,7 @@ pub mod mmsg;
 pub mod prober;
 pub mod reload;
 pub mod reply;
+pub mod secrets;
 pub mod sequences;
 pub mod sockets;
 pub mod standing;
@@ -28,12 +29,14 @@ use crate::admin::{Phase, Running, Service};
 use crate::config::admin::Token;
 use crate::config::files::Paths;
 use crate::config::server::{Server, TcpSettings, UdpSettings};
+use crate::cookies::Secrets;
 use crate::probe::{Prober, ProberError, ProberSettings};
 use crate::serve::connections::Connections;
 use crate::serve::control::Control;
 use crate::serve::live::Live;
 use crate::serve::prober::{start_prober, start_recorder};
 use crate::serve::reload::{Reloader, keep_serials, remembered_serials};
+use crate::serve::secrets::Keeper;
 use crate::serve::sockets::{BindError, Bound, bind, bind_tcp};
 use crate::serve::stream::Streams;
 use crate::serve::udp::WorkerSettings;
@@ -61,8 +64,9 @@ pub enum ServeError {
     System(#[from] io::Error),
 }
 
-/// Serves a state until SIGTERM or SIGINT; SIGHUP reads the files again; `token` is that of the admin
-/// service; `early_hangup` tells of one that came while they were read the first time.
+/// Serves a state until SIGTERM or SIGINT; SIGHUP reads the files again; `secrets` are the token of
+/// the admin service and what cookies are made with, where files are named; `early_hangup` tells of a
+/// hangup that came while they were read the first time.
 ///
 /// # Errors
 /// [`ServeError`] if it cannot start.
@@ -70,7 +74,7 @@ pub fn serve(
     paths: Paths,
     server: Server,
     mut state: State,
-    token: Option<Token>,
+    secrets: (Option<Token>, Option<Secrets>),
     early_hangup: Arc<AtomicBool>,
 ) -> Result<(), ServeError> {
     let mut builder = tokio::runtime::Builder::new_multi_thread();
@@ -92,7 +96,12 @@ pub fn serve(
     let control = Arc::new(Control::new(state, server.state.clone(), prober, to_prober));
     start_prober(targets, to_recorder)?;
     start_recorder(results, Arc::clone(&control))?;
-    let reloader = Reloader::new(paths, server.clone(), Arc::clone(&control), serials, token);
+    let (token, secrets) = secrets;
+    let keeper = Arc::new(Keeper::new(server.state.clone(), control.live().clone(), secrets));
+    let rotating = Arc::clone(&keeper);
+    runtime.spawn(async move { rotating.rotate().await });
+    let reloader =
+        Reloader::new(paths, server.clone(), Arc::clone(&control), serials, token, keeper);
     let reloader = Arc::new(reloader);
     runtime.block_on(run(&server, &control, reloader, sockets, signals, &early_hangup))?;
     control.stop_probing();
@@ -182,11 +191,13 @@ impl Workers {
         settings: &UdpSettings,
         live: &Live,
     ) -> io::Result<()> {
+        let workers = u32::try_from(sockets.len()).unwrap_or(u32::MAX);
         for (number, socket) in sockets.into_iter().enumerate() {
             let settings = WorkerSettings {
                 batch: settings.batch,
                 reports_arrival: address.ip().is_unspecified(),
                 core: settings.pin.then_some(number % cores()),
+                workers,
             };
             let stop = Arc::clone(&self.stop);
             self.threads.push(udp::start(socket, settings, live.clone(), stop)?);

@@ -8,12 +8,13 @@ use tracing::{error, info, warn};
 
 use crate::changes::Changes;
 use crate::config::admin::Token;
-use crate::config::files::{Paths, load, read_token};
+use crate::config::files::{Paths, load, read_cookie_secrets, read_token};
 use crate::config::report::{Diagnostic, Report, Severity};
 use crate::config::server::{Server, UdpSettings};
 use crate::serial::Serials;
 use crate::serve::control::Control;
 use crate::serve::prober_of;
+use crate::serve::secrets::Keeper;
 use crate::state::State;
 
 /// Makes states from the files, one after the other.
@@ -23,6 +24,7 @@ pub struct Reloader {
     server: Server,
     control: Arc<Control>,
     token: ArcSwapOption<Token>,
+    keeper: Arc<Keeper>,
     /// What is served. Held for the length of a reload: they follow one another.
     served: Mutex<Served>,
 }
@@ -76,9 +78,11 @@ impl Reloader {
         control: Arc<Control>,
         serials: Serials,
         token: Option<Token>,
+        keeper: Arc<Keeper>,
     ) -> Self {
         let served = Mutex::new(Served { generation: 1, serials });
-        Self { paths, server, control, token: ArcSwapOption::from(token.map(Arc::new)), served }
+        let token = ArcSwapOption::from(token.map(Arc::new));
+        Self { paths, server, control, token, keeper, served }
     }
 
     /// The token of the admin service, as of the last reload.
@@ -100,6 +104,7 @@ impl Reloader {
         let report = Report::default();
         let (server, state) = load(&self.paths, &report);
         let token = read_token(&server, &report);
+        let secrets = read_cookie_secrets(&server, &report);
         let state = state.filter(|_| !report.has_errors());
         let diagnostics = report.into_sorted();
         let refused = |reason, diagnostics| {
@@ -120,6 +125,7 @@ impl Reloader {
         *generation += 1;
         self.control.adopt(*generation, state, prober);
         self.token.store(token.map(Arc::new));
+        self.keeper.follow(secrets);
         Outcome::Reloaded(Box::new(Reloaded {
             generation: *generation,
             changes,

@@ -18,9 +18,10 @@ use tokio::sync::{mpsc, watch};
 use tokio::time::timeout;
 use tracing::warn;
 
+use crate::cookies::Cookies;
 use crate::serve::connections::{Connections, Permit};
 use crate::serve::live::Live;
-use crate::serve::reply::answer;
+use crate::serve::reply::{Arrival, answer};
 use crate::wire::Transport;
 
 /// The octets of a message's length in a stream (RFC 1035 section 4.2.2).
@@ -94,9 +95,15 @@ pub async fn serve(
     _permit: Permit,
 ) {
     let Streams { live, idle, mut stop, alive: _alive, .. } = streams;
+    let transport = Transport::Stream;
     let (mut received, mut replies) = (Vec::new(), Vec::new());
     loop {
-        let is_answered = answer_all(&mut received, &mut replies, client, &live);
+        let is_answered = answer_all(&mut received, &mut replies, &live, |cookies| Arrival {
+            source: client,
+            transport,
+            idle: Some(idle),
+            cookies,
+        });
         if !replies.is_empty() {
             let sent = timeout(idle, stream.write_all(&replies)).await;
             let flushed = match sent {
@@ -153,7 +160,12 @@ fn message(received: &[u8]) -> Option<&[u8]> {
 }
 
 /// Answers whole messages, until there are enough replies. True if none is left.
-fn answer_all(received: &mut Vec<u8>, replies: &mut Vec<u8>, client: IpAddr, live: &Live) -> bool {
+fn answer_all(
+    received: &mut Vec<u8>,
+    replies: &mut Vec<u8>,
+    live: &Live,
+    arrival: impl FnOnce(&Cookies) -> Arrival<'_>,
+) -> bool {
     thread_local! {
         /// Where replies are written: too large to have one for each connection.
         static OUT: RefCell<Box<[u8]>> = RefCell::new(vec![0; MAX_MESSAGE].into());
@@ -161,6 +173,8 @@ fn answer_all(received: &mut Vec<u8>, replies: &mut Vec<u8>, client: IpAddr, liv
     let mut taken = 0;
     let mut is_answered = false;
     let moment = live.load();
+    let cookies = live.cookies();
+    let arrival = arrival(&cookies);
     OUT.with_borrow_mut(|out| {
         while replies.len() < ENOUGH {
             let Some(query) = received.get(taken..).and_then(message) else {
@@ -169,7 +183,7 @@ fn answer_all(received: &mut Vec<u8>, replies: &mut Vec<u8>, client: IpAddr, liv
             };
             taken += LENGTH + query.len();
             let responder = moment.responder();
-            let Some(length) = answer(query, client, &responder, Transport::Stream, out) else {
+            let Some(length) = answer(query, &arrival, &responder, out) else {
                 continue;
             };
             let (Ok(prefix), Some(reply)) = (u16::try_from(length), out.get(..length)) else {
