@@ -55,6 +55,8 @@ pub struct State {
     pub require_cookies: bool,
     /// How often a network gets the same answer over UDP.
     pub rate_limit: RateLimit,
+    /// True if a load balancer has session affinity.
+    pub has_sessions: bool,
     /// How many sequence slots the load balancers use together.
     pub slot_count: u32,
 }

@@ -50,6 +50,12 @@ impl Refusal {
         Self { status, text: Failure { error: error.into(), help: help.into() } }
     }
 
+    /// The same, of one part of a list.
+    pub(super) fn of_part(mut self, number: usize) -> Self {
+        self.text.error = format!("samples[{number}]: {}", self.text.error);
+        self
+    }
+
     /// The request itself is wrong.
     pub(super) fn bad(error: impl Into<String>, help: impl Into<String>) -> Self {
         Self::new(StatusCode::BAD_REQUEST, error, help)

@@ -16,6 +16,7 @@ pub mod overrides;
 mod push;
 mod ready;
 mod reload;
+mod rtt;
 pub mod status;
 
 use std::net::SocketAddr;
@@ -137,6 +138,7 @@ fn router(service: &Arc<Service>, address: SocketAddr) -> Router {
             get(overrides::get).put(overrides::put).delete(overrides::delete),
         )
         .route("/api/v1/push", post(push::post))
+        .route("/api/v1/rtt", post(rtt::post))
         .route("/api/v1/reload", post(reload::post))
         .fallback(error::not_found)
         .method_not_allowed_fallback(error::not_allowed)

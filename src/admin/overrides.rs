@@ -203,13 +203,13 @@ impl Meant {
     fn find(&self, state: &Configuration) -> Result<Subject, Refusal> {
         let name = self.name()?;
         let scope = match &self.zone {
-            Some(zone) => Scope::of_zone(state, zone).map_err(refusal)?,
+            Some(zone) => Scope::of_zone(state, zone).map_err(not_found)?,
             None => Scope::all(state),
         };
         // A key "pool" means no origin of that name.
         let whole_pool = self.pool.is_some() && self.origin.is_none();
         let found = if whole_pool { scope.pool(&name).map(Found::Pool) } else { scope.find(&name) };
-        Ok(match found.map_err(refusal)? {
+        Ok(match found.map_err(not_found)? {
             Found::Pool(pool) => Subject::pool(state, pool),
             Found::Origin(pool, index) => {
                 let origin = state.pool(pool).and_then(|pool| pool.origin(index));
@@ -250,13 +250,14 @@ impl Meant {
                     }
                 };
                 let meanings = several.iter().map(meaning).collect();
-                Err(refusal(FindError::Ambiguous { name, meanings }))
+                Err(not_found(FindError::Ambiguous { name, meanings }))
             }
         }
     }
 }
 
-fn refusal(error: FindError) -> Refusal {
+/// What is said to a name that means nothing, or several things.
+pub(super) fn not_found(error: FindError) -> Refusal {
     let (status, help) = match &error {
         FindError::Unknown { .. } | FindError::UnknownZone { .. } => (
             StatusCode::NOT_FOUND,

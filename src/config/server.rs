@@ -10,6 +10,8 @@ use crate::config::identity::{Identity, parse_chaos, parse_nsid};
 use crate::config::rate_limit::parse_rate_limit;
 use crate::config::reader::{File, Place, Table, Value};
 use crate::config::report::{Report, Source};
+use crate::config::sessions::{DEFAULT_MAX_SESSIONS, max_sessions};
+use crate::config::tls::Tls;
 use crate::limit::RateLimit;
 
 /// The port that is listened on by default: no privilege is needed for it.
@@ -81,6 +83,10 @@ pub struct Server {
     pub udp: UdpSettings,
     /// How TCP is served.
     pub tcp: TcpSettings,
+    /// How TLS is served, if it is.
+    pub tls: Option<Tls>,
+    /// The most sessions that are kept.
+    pub max_sessions: usize,
     /// The point of presence of this node.
     pub pop: Option<String>,
     /// The name of the region of this node, and where it stands.
@@ -122,6 +128,8 @@ impl Default for Server {
             workers: 0,
             udp: UdpSettings::default(),
             tcp: TcpSettings::default(),
+            tls: None,
+            max_sessions: DEFAULT_MAX_SESSIONS,
             pop: None,
             region: None,
             startup_wait: DEFAULT_STARTUP_WAIT,
@@ -155,7 +163,7 @@ impl Server {
         let mut server = Self::within(&folder);
         let document = File::parse(source, report);
         let root = document.root();
-        root.not_offered(&["tls", "cluster"]);
+        root.not_offered(&["cluster"]);
         if let Some(table) = root.optional("server").and_then(|value| value.table("a table")) {
             server.read(table, &folder);
         }
@@ -165,7 +173,13 @@ impl Server {
         if let Some(table) = root.optional("tcp").and_then(|value| value.table("a table")) {
             server.tcp = parse_tcp(&table);
         }
+        if let Some(table) = root.optional("tls").and_then(|value| value.table("a table")) {
+            server.tls = Tls::parse(&table, &folder);
+        }
         server.udp.workers = server.workers;
+        if let Some(table) = root.optional("sessions").and_then(|value| value.table("a table")) {
+            server.max_sessions = max_sessions(&table);
+        }
         if let Some(table) = root.optional("admin").and_then(|value| value.table("a table")) {
             server.admin = Some(Admin::parse(&table, &folder));
         }

@@ -20,6 +20,7 @@ use crate::rtt::book::Book;
 use crate::rtt::figures::Published;
 use crate::serve::live::{Live, Moment};
 use crate::serve::prober::{Target as ProbeTarget, Targets};
+use crate::serve::sessions::SharedSessions;
 use crate::serve::standing::{Known, Standing};
 use crate::state::State;
 use crate::state_folder;
@@ -85,6 +86,7 @@ impl Control {
         state_folder: PathBuf,
         prober: Arc<Prober>,
         targets: UnboundedSender<Targets>,
+        sessions: SharedSessions,
     ) -> Self {
         let overrides = state_folder::read(&state_folder, OVERRIDES).unwrap_or_else(|error| {
             warn!(%error, "the overrides of the state folder cannot be used; none hold");
@@ -94,7 +96,7 @@ impl Control {
         inner.overrides.expire(SystemTime::now());
         let moment = inner.adopt(1, None, state);
         let control = Self {
-            live: Live::new(moment),
+            live: Live::new(moment, sessions),
             state_folder,
             targets,
             inner: Mutex::new(inner),
@@ -157,6 +159,22 @@ impl Control {
         let outcome = Outcome { at: Instant::now(), rtt: None, failure };
         let changes: Vec<_> = inner.board.record(key, monitor, outcome).into_iter().collect();
         self.publish(&inner, &moment, &changes);
+        Ok(())
+    }
+
+    /// Takes round-trip times in that something else measured, as `read` makes them of the state.
+    ///
+    /// # Errors
+    /// Those of `read`; then nothing was taken in.
+    pub fn measured<E>(
+        &self,
+        at: Instant,
+        read: impl FnOnce(&State) -> Result<Vec<(Vantage, PoolId, Duration)>, E>,
+    ) -> Result<(), E> {
+        let mut inner = self.lock();
+        for (vantage, pool, rtt) in read(&self.live.load().state)? {
+            inner.times.add(vantage, pool, rtt, at);
+        }
         Ok(())
     }
 

@@ -10,7 +10,9 @@ use crate::cookies::{Cookies, Secrets};
 use crate::quick::Quick;
 use crate::respond::Responder;
 use crate::serve::sequences::SharedSequences;
+use crate::serve::sessions::{SharedMemory, SharedSessions};
 use crate::state::State;
+use crate::steer::Memory;
 use crate::steer::availability::{Health, HealthState};
 use crate::steer::load_balancer::Rules;
 use crate::steer::plan::Plan;
@@ -96,9 +98,9 @@ impl Moment {
         Self { generation: self.generation, state, pools, health, plan, quick, sequences }
     }
 
-    /// What answers are made from.
-    pub fn responder(&self) -> Responder<'_, SharedSequences> {
-        Responder { state: &self.state, plan: &self.plan, sequences: self.sequences.as_ref() }
+    /// What answers are made from, with what they leave for the next.
+    pub fn responder<'m, M: Memory>(&'m self, memory: &'m M) -> Responder<'m, M> {
+        Responder { state: &self.state, plan: &self.plan, sequences: memory }
     }
 }
 
@@ -109,18 +111,34 @@ pub struct Live {
     /// Moments that a worker may still hold. They are let go of here, not there: freeing a large one
     /// takes longer than many answers.
     retired: Arc<Mutex<Vec<Arc<Moment>>>>,
+    /// What outlasts the moments.
+    sessions: Arc<SharedSessions>,
     /// The secrets of cookies, which change by themselves.
     secrets: Arc<ArcSwapOption<Secrets>>,
 }
 
 impl Live {
     /// Begins with a moment.
-    pub fn new(moment: Moment) -> Self {
-        Self {
+    pub fn new(moment: Moment, sessions: SharedSessions) -> Self {
+        let live = Self {
             moment: Arc::new(ArcSwap::from_pointee(moment)),
             retired: Arc::default(),
+            sessions: Arc::new(sessions),
             secrets: Arc::default(),
-        }
+        };
+        live.make_room(&live.load());
+        live
+    }
+
+    /// The sessions of all load balancers.
+    pub fn sessions(&self) -> &Arc<SharedSessions> {
+        &self.sessions
+    }
+
+    /// What answers from a moment leave for those after them, by now.
+    pub fn memory<'m>(&'m self, moment: &'m Moment) -> SharedMemory<'m> {
+        let sessions = self.sessions.at(self.sessions.now());
+        SharedMemory { sequences: &moment.sequences, sessions }
     }
 
     /// The secrets of cookies, and the time: what the cookies of a batch are judged by.
@@ -134,6 +152,13 @@ impl Live {
     /// Makes cookies with these secrets from now on.
     pub fn set_secrets(&self, secrets: Secrets) {
         self.secrets.store(Some(Arc::new(secrets)));
+    }
+
+    /// Makes room for sessions if a load balancer has them.
+    fn make_room(&self, moment: &Moment) {
+        if moment.state.has_sessions {
+            self.sessions.open();
+        }
     }
 
     /// The current moment.
@@ -153,6 +178,7 @@ impl Live {
 
     /// Replaces the moment whole.
     pub fn swap(&self, moment: Moment) {
+        self.make_room(&moment);
         let old = self.moment.swap(Arc::new(moment));
         let mut retired = self.retired.lock().unwrap_or_else(PoisonError::into_inner);
         retired.push(old);

@@ -12,7 +12,7 @@ use crate::limit::answer_hash;
 use crate::query::{self, Edns, Keepalive, Rcode, Refused, Request};
 use crate::respond::{Responder, respond};
 use crate::rr::RecordType;
-use crate::steer::Sequences;
+use crate::steer::Memory;
 use crate::wire::write::write;
 use crate::wire::{Repeated, Transport};
 
@@ -57,7 +57,7 @@ impl<'a> Arrival<'a> {
 pub fn answer(
     message: &[u8],
     arrival: &Arrival<'_>,
-    responder: &Responder<'_, impl Sequences>,
+    responder: &Responder<'_, impl Memory>,
     out: &mut [u8],
 ) -> Option<usize> {
     make(message, arrival, responder, out).map(|made| made.length)
@@ -68,7 +68,7 @@ pub fn answer(
 pub fn make(
     message: &[u8],
     arrival: &Arrival<'_>,
-    responder: &Responder<'_, impl Sequences>,
+    responder: &Responder<'_, impl Memory>,
     out: &mut [u8],
 ) -> Option<Made> {
     // A fault in one answer is that answer's failure, never the process's.
@@ -94,7 +94,7 @@ pub fn truncated(message: &[u8], arrival: &Arrival<'_>, out: &mut [u8]) -> Optio
 fn attempt(
     message: &[u8],
     arrival: &Arrival<'_>,
-    responder: &Responder<'_, impl Sequences>,
+    responder: &Responder<'_, impl Memory>,
     out: &mut [u8],
 ) -> Option<Made> {
     let request = accepted(query::parse(message), arrival.transport);
@@ -144,7 +144,7 @@ fn wants_cookie(
     request: &Request<'_>,
     judged: Option<Judged>,
     transport: Transport,
-    responder: &Responder<'_, impl Sequences>,
+    responder: &Responder<'_, impl Memory>,
 ) -> bool {
     if judged.is_none_or(|judged| judged.is_valid) {
         return false;

@@ -10,6 +10,8 @@ mod overrides;
 mod push;
 mod ready;
 mod reload;
+mod rtt;
+mod sessions;
 mod state;
 
 use std::fs;

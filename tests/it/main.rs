@@ -26,6 +26,8 @@ mod hostile;
 mod policies;
 mod rate_limit;
 mod reload;
+mod sessions;
 mod simulate;
 mod steering;
+mod streams;
 mod zonal;
