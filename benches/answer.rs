@@ -13,12 +13,13 @@ use meridian::config::files::{Paths, load};
 use meridian::config::load_balancers::reachable_pools;
 use meridian::config::report::Report;
 use meridian::config::sessions::DEFAULT_MAX_SESSIONS;
+use meridian::cookies::Cookies;
 use meridian::query::{self, Request};
 use meridian::quick;
 use meridian::respond::{Responder, respond};
 use meridian::serve::live::Moment;
 use meridian::serve::mmsg::MAX_REPLY;
-use meridian::serve::reply::answer;
+use meridian::serve::reply::{Arrival, answer};
 use meridian::serve::sessions::SharedSessions;
 use meridian::serve::udp::{OwnSequences, answer_one};
 use meridian::state::State;
@@ -108,7 +109,9 @@ fn steps(criterion: &mut Criterion) {
         b.iter(|| write(&request, repeated, black_box(&made), limit, &mut out));
     });
     criterion.bench_function("octets to octets, short way", |b| {
-        b.iter(|| answer_one(message(), RESOLVER, &moment.quick, &responder, &mut out));
+        b.iter(|| {
+            answer_one(message(), RESOLVER, &Cookies::OFF, &moment.quick, &responder, &mut out)
+        });
     });
     let (_, state) = load(&Paths::default(), &report);
     let moment_with = Moment::healthy(with_sessions(state.expect("the same")));
@@ -119,10 +122,14 @@ fn steps(criterion: &mut Criterion) {
     let (state, plan) = (&moment_with.state, &moment_with.plan);
     let keeping = Responder { state, plan, sequences: &memory };
     criterion.bench_function("octets to octets, short way, sessions", |b| {
-        b.iter(|| answer_one(message(), RESOLVER, &moment_with.quick, &keeping, &mut out));
+        b.iter(|| {
+            answer_one(message(), RESOLVER, &Cookies::OFF, &moment_with.quick, &keeping, &mut out)
+        });
     });
     criterion.bench_function("octets to octets, long way", |b| {
-        b.iter(|| answer(message(), RESOLVER, &responder, Transport::Datagram, &mut out));
+        b.iter(|| {
+            answer(message(), &Arrival::datagram(RESOLVER, &Cookies::OFF), &responder, &mut out)
+        });
     });
 }
 

@@ -14,6 +14,7 @@ use std::process::ExitCode;
 use clap::Parser;
 use meridian::config::files::{Paths, load};
 use meridian::config::report::Report;
+use meridian::cookies::Cookies;
 use meridian::quick::Quick;
 use meridian::respond::Responder;
 use meridian::serve::live::Moment;
@@ -65,7 +66,8 @@ fn run(arguments: &Arguments) -> io::Result<usize> {
 
     let mut out = [0; MAX_REPLY];
     let right = |query: &Query, out: &mut [u8]| {
-        let length = answer_one(&query.octets, RESOLVER, &moment.quick, &responder, out)?;
+        let length =
+            answer_one(&query.octets, RESOLVER, &Cookies::OFF, &moment.quick, &responder, out)?;
         out.get(..length).filter(|reply| query.is_answered_by(reply, 0)).map(|_| ())
     };
     if !queries.iter().all(|query| right(query, &mut out).is_some()) {
@@ -85,7 +87,8 @@ fn answer_all(
     responder: &Responder<'_, OwnSequences>,
     out: &mut [u8; MAX_REPLY],
 ) -> usize {
-    let answers =
-        queries.iter().map(|query| answer_one(&query.octets, RESOLVER, quick, responder, out));
+    let answers = queries
+        .iter()
+        .map(|query| answer_one(&query.octets, RESOLVER, &Cookies::OFF, quick, responder, out));
     answers.map(Option::unwrap_or_default).sum()
 }

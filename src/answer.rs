@@ -6,6 +6,7 @@ use std::fmt;
 
 use arrayvec::ArrayVec;
 
+use crate::cookies::{CLIENT, SERVER};
 use crate::query::Rcode;
 use crate::rr::{Rdata, RecordType, RrSet, Ttl};
 use crate::steer::load_balancer::LoadBalancer;
@@ -34,6 +35,27 @@ pub struct Answer<'s> {
     pub extended_error: Option<ExtendedError<'s>>,
     /// The load balancer that steered the answer, or failed to.
     pub steered_by: Option<&'s LoadBalancer>,
+    /// The name in the zone that answers, in wire form: the one asked for, the wildcard that stands for it,
+    /// the delegation or DNAME above it; the zone's own if there is none. Answers of one name are equal
+    /// to response rate limiting.
+    pub matched: Option<&'s [u8]>,
+    /// What the server says of itself.
+    pub extras: Extras<'s>,
+}
+
+/// What of a reply is the server's and the connection's, not the zone's.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Extras<'s> {
+    /// TC, though nothing of the answer is missing: the client is to come again over TCP.
+    pub truncated: bool,
+    /// The server's identifier, for clients that asked for it (RFC 5001).
+    pub nsid: Option<&'s [u8]>,
+    /// The data of the cookie option, for clients that sent one (RFC 7873).
+    pub cookie: Option<[u8; CLIENT + SERVER]>,
+    /// How long the connection may be idle, in tenths of a second, for clients that asked (RFC 7828).
+    pub keepalive: Option<u16>,
+    /// Whether the reply is padded (RFC 7830).
+    pub padded: bool,
 }
 
 /// A record set of an answer.
@@ -111,6 +133,8 @@ impl<'s> Answer<'s> {
             ecs_scope: 0,
             extended_error: None,
             steered_by: None,
+            matched: None,
+            extras: Extras::default(),
         }
     }
 }

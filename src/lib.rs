@@ -23,6 +23,7 @@
 //! - [`steer`] takes the load balancer and the place to the origins of the answer.
 //! - [`answer`] is the result as data, borrowed from the state.
 //! - [`wire`] writes it, cut to the size that client and transport allow.
+//! - [`cookies`] tells who has the address that it claims; [`limit`] how often who does not is answered.
 //!
 //! All of them read one [`state::State`], which [`config`] builds from the files and a reload
 //! replaces whole. [`explain`] shows the steps of a decision, [`simulate`] the shares of many,
@@ -45,8 +46,10 @@ pub mod changes;
 #[allow(clippy::disallowed_methods, reason = "the edge: arguments, log")]
 pub mod cli;
 pub mod config;
+pub mod cookies;
 pub mod explain;
 pub mod health;
+pub mod limit;
 pub mod locate;
 pub mod name;
 #[allow(clippy::disallowed_methods, reason = "the edge: connections to origins, programs, files")]

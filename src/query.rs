@@ -1,4 +1,4 @@
-//! From the octets of a message to a query, or to what it is refused with (RFC 1035, 6891, 7871,
+//! From the octets of a message to a query, or to what it is refused with (RFC 1035, 6891, 7871, 7873,
 //! 8906). Reads in place: nothing is allocated, and nothing from the network is indexed.
 
 #![deny(clippy::indexing_slicing)]
@@ -7,6 +7,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use arrayvec::ArrayVec;
 
+use crate::cookies::Cookie;
 use crate::name::{MAX_NAME, Name, wire_length};
 use crate::rr::RecordType;
 
@@ -16,8 +17,16 @@ pub const HEADER: usize = 12;
 pub const MAX_UDP: u16 = 1232;
 /// The largest reply over UDP to a query without EDNS (RFC 1035 section 4.2.1).
 pub const PLAIN_UDP: u16 = 512;
+/// The EDNS option of the server's identifier (RFC 5001).
+pub const OPTION_NSID: u16 = 3;
 /// The EDNS option of the client subnet (RFC 7871).
 pub const OPTION_CLIENT_SUBNET: u16 = 8;
+/// The EDNS option of cookies (RFC 7873).
+pub const OPTION_COOKIE: u16 = 10;
+/// The EDNS option of the time that a connection may be idle (RFC 7828).
+pub const OPTION_KEEPALIVE: u16 = 11;
+/// The EDNS option of padding (RFC 7830).
+pub const OPTION_PADDING: u16 = 12;
 /// The EDNS option of extended errors (RFC 8914).
 pub const OPTION_EXTENDED_ERROR: u16 = 15;
 
@@ -28,11 +37,14 @@ pub enum Request<'m> {
     Ignore,
     /// A query that can be answered.
     Query(Query<'m>),
+    /// No question, and a cookie: the client wants a server cookie, or to know whether its own is valid
+    /// (RFC 7873 section 5.4).
+    CookieOnly(Edns),
     /// Something that is refused.
     Refused(Refused<'m>),
 }
 
-/// A query of one question in class IN.
+/// A query of one question in class IN, or in class CH, in which servers are asked about themselves.
 #[derive(Debug)]
 pub struct Query<'m> {
     /// Its question.
@@ -58,6 +70,7 @@ impl<'m> Request<'m> {
         match self {
             Self::Ignore => (None, None),
             Self::Query(query) => (Some(&query.question), query.edns),
+            Self::CookieOnly(edns) => (None, Some(*edns)),
             Self::Refused(refused) => (refused.question.as_ref(), refused.edns),
         }
     }
@@ -101,6 +114,26 @@ pub struct Edns {
     pub dnssec_ok: bool,
     /// The client subnet (RFC 7871).
     pub client_subnet: Option<ClientSubnet>,
+    /// The cookie (RFC 7873).
+    pub cookie: Option<Cookie>,
+    /// True if the server's identifier is asked for (RFC 5001).
+    pub wants_nsid: bool,
+    /// Whether the time that a connection may be idle is asked for (RFC 7828).
+    pub keepalive: Keepalive,
+    /// True if the query is padded (RFC 7830).
+    pub is_padded: bool,
+}
+
+/// The keepalive option of a query. It has a meaning in streams only: elsewhere it is not looked at.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Keepalive {
+    /// There is none.
+    #[default]
+    Absent,
+    /// It is empty, as it must be.
+    Asked,
+    /// It has data.
+    Malformed,
 }
 
 /// An EDNS Client Subnet option of a query (RFC 7871 section 6), valid and with scope 0.
@@ -131,6 +164,8 @@ pub enum Rcode {
     YxDomain,
     /// BADVERS, an extended code
     BadVers,
+    /// BADCOOKIE, an extended code (RFC 7873)
+    BadCookie,
 }
 
 impl Rcode {
@@ -145,6 +180,7 @@ impl Rcode {
             Self::Refused => 5,
             Self::YxDomain => 6,
             Self::BadVers => 16,
+            Self::BadCookie => 23,
         }
     }
 
@@ -159,11 +195,63 @@ impl Rcode {
             Self::Refused => "REFUSED",
             Self::YxDomain => "YXDOMAIN",
             Self::BadVers => "BADVERS",
+            Self::BadCookie => "BADCOOKIE",
         }
     }
 }
 
+/// An option is malformed: FORMERR.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MalformedOption;
+
 impl Edns {
+    /// EDNS of version 0 without options.
+    pub fn new(udp_size: u16, dnssec_ok: bool) -> Self {
+        Self {
+            udp_size,
+            version: 0,
+            dnssec_ok,
+            client_subnet: None,
+            cookie: None,
+            wants_nsid: false,
+            keepalive: Keepalive::Absent,
+            is_padded: false,
+        }
+    }
+
+    /// Takes an option in; one that is not known is ignored.
+    ///
+    /// # Errors
+    /// [`MalformedOption`].
+    #[inline]
+    pub fn take_option(&mut self, code: u16, data: &[u8]) -> Result<(), MalformedOption> {
+        match code {
+            OPTION_CLIENT_SUBNET => {
+                let subnet = ClientSubnet::parse(data).ok_or(MalformedOption)?;
+                if self.client_subnet.replace(subnet).is_some() {
+                    return Err(MalformedOption);
+                }
+            }
+            // Of several the first counts (RFC 7873 section 5.2).
+            OPTION_COOKIE if self.cookie.is_none() => {
+                self.cookie = Some(Cookie::parse(data).ok_or(MalformedOption)?);
+            }
+            OPTION_NSID => self.wants_nsid = true,
+            OPTION_KEEPALIVE if data.is_empty() && self.keepalive == Keepalive::Absent => {
+                self.keepalive = Keepalive::Asked;
+            }
+            OPTION_KEEPALIVE if !data.is_empty() => self.keepalive = Keepalive::Malformed,
+            OPTION_PADDING => self.is_padded = true,
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// Without its options.
+    fn bare(self) -> Self {
+        Self { version: self.version, ..Self::new(self.udp_size, self.dnssec_ok) }
+    }
+
     /// The largest reply over UDP that this client gets: its own size, 512 at least, and 1232 at
     /// most (RFC 6891 section 6.2.3, RFC 9715).
     pub fn reply_size(&self) -> u16 {
@@ -240,6 +328,12 @@ pub fn parse(message: &[u8]) -> Request<'_> {
     let refuse = |rcode, question, edns| Request::Refused(Refused { rcode, question, edns });
     // Exactly one question (RFC 9619).
     let question = if header.questions == 1 { read_question(&mut reader) } else { None };
+    if header.questions == 0 && header.opcode == 0 {
+        return match read_records(&mut reader, &header) {
+            Ok(Some(edns)) if edns.cookie.is_some() => Request::CookieOnly(edns),
+            Ok(edns) | Err(Malformed { edns }) => refuse(Rcode::FormErr, None, edns),
+        };
+    }
     if header.questions != 1 {
         let rcode = if header.opcode == 0 { Rcode::FormErr } else { Rcode::NotImp };
         return refuse(rcode, None, None);
@@ -260,7 +354,7 @@ pub fn parse(message: &[u8]) -> Request<'_> {
         Rcode::NotImp
     } else if edns.is_some_and(|edns| edns.version > 0) {
         Rcode::BadVers
-    } else if question.class != CLASS_IN || is_transfer(question.record_type) {
+    } else if !matches!(question.class, CLASS_IN | CLASS_CH) || is_transfer(question.record_type) {
         Rcode::Refused
     } else if question.record_type == RecordType::OPT {
         Rcode::FormErr
@@ -277,6 +371,8 @@ fn is_transfer(record_type: RecordType) -> bool {
 
 /// The class IN (RFC 1035 section 3.2.4).
 pub const CLASS_IN: u16 = 1;
+/// The class CH, in which servers are asked about themselves (RFC 4892).
+pub const CLASS_CH: u16 = 3;
 
 /// What of a header the rest of the message depends on.
 struct Header {
@@ -387,30 +483,27 @@ fn skip_name(reader: &mut Reader<'_>) -> Option<bool> {
 /// is not known are left alone.
 fn read_edns(record: &RawRecord<'_>) -> (Edns, bool) {
     let mut edns = Edns {
-        udp_size: record.class,
         version: u8::try_from(record.ttl >> 16 & 0xff).unwrap_or(0),
-        dnssec_ok: record.ttl & 0x8000 != 0,
-        client_subnet: None,
+        ..Edns::new(record.class, record.ttl & 0x8000 != 0)
     };
     if edns.version > 0 {
         return (edns, true);
     }
     let mut options = Reader { octets: record.rdata, at: 0 };
     while !options.rest_from_here().is_empty() {
-        let option = |options: &mut Reader<'_>| {
-            let (code, length) = (options.u16()?, options.u16()?);
-            Some((code, options.at, options.take(usize::from(length))?.len()))
-        };
-        let Some((code, at, length)) = option(&mut options) else { return (edns, false) };
-        if code == OPTION_CLIENT_SUBNET {
-            let data = record.rdata.get(at..at + length).unwrap_or_default();
-            match ClientSubnet::parse(data) {
-                Some(subnet) if edns.client_subnet.is_none() => edns.client_subnet = Some(subnet),
-                _ => return (Edns { client_subnet: None, ..edns }, false),
-            }
+        let option = read_option(&mut options);
+        let taken = option.map(|(code, data)| edns.take_option(code, data));
+        if taken != Some(Ok(())) {
+            return (edns.bare(), false);
         }
     }
     (edns, true)
+}
+
+/// Reads an option's code and data.
+fn read_option<'m>(options: &mut Reader<'m>) -> Option<(u16, &'m [u8])> {
+    let (code, length) = (options.u16()?, options.u16()?);
+    Some((code, options.take(usize::from(length))?))
 }
 
 /// Octets that are read from the front.
@@ -500,6 +593,37 @@ mod tests {
         for count in [0, 2, 65535] {
             assert_eq!(refused(&query(0, [count, 0, 0, 0], &[])), Rcode::FormErr);
         }
+    }
+
+    #[test]
+    fn no_question_is_for_cookies_only() {
+        let without = |options: &[u8]| {
+            let mut message = vec![0x12, 0x34, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1];
+            message.extend(opt(0, options));
+            message
+        };
+        let cookie = [0, 10, 0, 8, 1, 2, 3, 4, 5, 6, 7, 8];
+        let message = without(&cookie);
+        let Request::CookieOnly(edns) = parse(&message) else { panic!() };
+        assert_eq!(edns.cookie.unwrap().client, [1, 2, 3, 4, 5, 6, 7, 8]);
+        assert_eq!(refused(&without(&[])), Rcode::FormErr);
+        assert_eq!(refused(&[without(&cookie), vec![0]].concat()), Rcode::FormErr);
+        assert_eq!(refused(&without(&[0, 10, 0, 7, 1, 2, 3, 4, 5, 6, 7])), Rcode::FormErr);
+    }
+
+    #[test]
+    fn options_are_read() {
+        let mut edns = Edns::new(1232, false);
+        for (code, data) in [(3, &b"x"[..]), (10, &[7; 8]), (10, &[]), (11, &[]), (12, &[0; 9])] {
+            assert_eq!(edns.take_option(code, data), Ok(()), "{code}");
+        }
+        assert_eq!(edns.cookie.unwrap().client, [7; 8], "the first one");
+        assert!(edns.wants_nsid && edns.is_padded && edns.keepalive == Keepalive::Asked);
+        assert_eq!(edns.take_option(11, &[0, 1]), Ok(()));
+        assert_eq!(edns.keepalive, Keepalive::Malformed);
+        assert_eq!(edns.take_option(11, &[]), Ok(()));
+        assert_eq!(edns.keepalive, Keepalive::Malformed);
+        assert_eq!(Edns::new(512, true).take_option(10, &[7; 9]), Err(MalformedOption));
     }
 
     #[test]

@@ -8,7 +8,7 @@ use ipnet::IpNet;
 use crate::answer::{Answer, Data, ExtendedError, GlueSets, MAX_ALIASES, Owner, Set};
 use crate::locate::place::Place;
 use crate::name::{MAX_NAME, wire_length};
-use crate::query::{ClientSubnet, Question, Rcode, Request};
+use crate::query::{CLASS_CH, ClientSubnet, Question, Rcode, Request};
 use crate::rr::{Rdata, RecordType, RrSet, Ttl};
 use crate::state::State;
 use crate::steer::load_balancer::{ClientSource, LoadBalancer};
@@ -69,11 +69,18 @@ pub fn respond<'s>(
     match request {
         Request::Ignore => return None,
         Request::Refused(refused) => answer.rcode = refused.rcode,
+        Request::CookieOnly(_) => {}
+        Request::Query(query) if query.question.class == CLASS_CH => {
+            responder.fill_chaos(&query.question, &mut answer);
+        }
         Request::Query(query) => {
             let subnet = query.edns.and_then(|edns| edns.client_subnet);
             let client = Client { resolver: Some(resolver), subnet };
             responder.fill(&query.question, client, &mut answer);
         }
+    }
+    if request.echoed().1.is_some_and(|edns| edns.wants_nsid) {
+        answer.extras.nsid = responder.state.identity.nsid.as_deref();
     }
     Some(answer)
 }
@@ -116,6 +123,22 @@ impl<'s, S: Memory> Responder<'s, S> {
         let mut answer = Answer::empty(Rcode::NoError);
         self.fill(question, client, &mut answer);
         answer
+    }
+
+    /// Answers a question in class CH: what the server says of itself, if it is configured to.
+    fn fill_chaos(&self, question: &Question<'_>, answer: &mut Answer<'s>) {
+        let is_text = matches!(question.record_type, RecordType::TXT | RecordType::ANY);
+        let text = self.state.identity.chaos.text(&question.key).filter(|_| is_text);
+        let Some(text) = text else {
+            answer.rcode = Rcode::Refused;
+            return;
+        };
+        answer.authoritative = true;
+        let data = Data::Static(std::slice::from_ref(text));
+        let (owner, ttl) = (Owner::Question, Ttl::saturating(0));
+        let full =
+            answer.answer.try_push(Set { owner, record_type: RecordType::TXT, ttl, data }).is_err();
+        debug_assert!(!full, "the answer was empty");
     }
 
     /// Fills an empty answer in: it is large, and moving it is a good part of a query's cost.
@@ -179,7 +202,17 @@ impl<'s, S: Memory> Walk<'_, 's, S> {
 
     /// Answers for one name.
     fn visit(&mut self, key: &[u8], owner: Owner<'s>) -> Step<'s> {
-        match self.zone.lookup(key, self.record_type) {
+        let found = self.zone.lookup(key, self.record_type);
+        if matches!(owner, Owner::Question) {
+            let node = match found {
+                Found::Node(node) | Found::Dname { node, .. } => Some(node),
+                Found::Cut(cut) => self.zone.node(cut.node),
+                Found::Nothing => None,
+            };
+            let name = node.map_or(&self.zone.apex, |node| &node.owner);
+            self.answer.matched = Some(name.as_wire());
+        }
+        match found {
             Found::Node(node) => self.node(node, owner),
             Found::Cut(cut) => self.refer(cut),
             Found::Dname { node, rrset } => self.redirect(node, rrset, key, owner),

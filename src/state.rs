@@ -3,9 +3,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::config::identity::Identity;
 use crate::config::load_balancers::ParsedBalancer;
 use crate::config::monitors::Monitor;
 use crate::config::pools::Probes;
+use crate::limit::RateLimit;
 use crate::locate::Locator;
 use crate::locate::place::{AvailabilityZones, RegionId};
 use crate::name::Name;
@@ -47,6 +49,12 @@ pub struct State {
     pub pop: Option<String>,
     /// The region that this node stands in.
     pub region: Option<RegionId>,
+    /// What the server says of itself.
+    pub identity: Identity,
+    /// Whether a client that knows cookies gets data over UDP only with a valid one.
+    pub require_cookies: bool,
+    /// How often a network gets the same answer over UDP.
+    pub rate_limit: RateLimit,
     /// True if a load balancer has session affinity.
     pub has_sessions: bool,
     /// How many sequence slots the load balancers use together.

@@ -3,6 +3,7 @@
 
 use std::fs;
 use std::io::{self, Write};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use serde::Serialize;
@@ -61,6 +62,28 @@ pub fn read<T: DeserializeOwned + Default>(folder: &Path, name: &str) -> Result<
 /// # Errors
 /// [`StateFileError::Io`] if that fails; the old file is then as it was.
 pub fn write(folder: &Path, name: &str, content: &impl Serialize) -> Result<(), StateFileError> {
+    write_as(folder, name, content, 0o666)
+}
+
+/// The same for a file that the server alone can read.
+///
+/// # Errors
+/// As [`write`].
+pub fn write_private(
+    folder: &Path,
+    name: &str,
+    content: &impl Serialize,
+) -> Result<(), StateFileError> {
+    write_as(folder, name, content, 0o600)
+}
+
+/// Writes a file with these permissions, as far as the process may give them.
+fn write_as(
+    folder: &Path,
+    name: &str,
+    content: &impl Serialize,
+    mode: u32,
+) -> Result<(), StateFileError> {
     let path = folder.join(name);
     let draft = folder.join(format!("{name}.new"));
     let write = || {
@@ -71,7 +94,8 @@ pub fn write(folder: &Path, name: &str, content: &impl Serialize) -> Result<(), 
         {
             return Err(error);
         }
-        let mut file = fs::File::create_new(&draft)?;
+        let mut options = fs::OpenOptions::new();
+        let mut file = options.write(true).create_new(true).mode(mode).open(&draft)?;
         file.write_all(&serde_json::to_vec_pretty(content)?)?;
         file.sync_all()?;
         fs::rename(&draft, &path)
@@ -81,6 +105,8 @@ pub fn write(folder: &Path, name: &str, content: &impl Serialize) -> Result<(), 
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
     use super::*;
 
     #[test]
@@ -91,6 +117,9 @@ mod tests {
         write(&folder, "a.json", &[1, 2]).unwrap();
         write(&folder, "a.json", &[3]).unwrap();
         assert_eq!(read::<Vec<u32>>(&folder, "a.json").unwrap(), [3]);
+        write_private(&folder, "secret.json", &[5]).unwrap();
+        let mode = fs::metadata(folder.join("secret.json")).unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o600);
 
         fs::write(folder.join("a.json"), "[4,").unwrap();
         let error = read::<Vec<u32>>(&folder, "a.json").unwrap_err();

@@ -346,6 +346,9 @@ impl Builder<'_> {
             rtt_max_age: self.server.rtt_max_age,
             pop: self.server.pop.clone(),
             region,
+            identity: self.server.identity.clone(),
+            require_cookies: self.server.cookies.require,
+            rate_limit: self.server.rate_limit,
             has_sessions,
             slot_count,
         })

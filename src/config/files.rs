@@ -9,10 +9,12 @@ use std::path::{Path, PathBuf};
 
 use crate::config::admin::{SHORTEST_TOKEN, Token, TokenError};
 use crate::config::build::{Files, build};
+use crate::config::cookies::parse_secrets;
 use crate::config::reader::Place;
 use crate::config::report::{Report, Source};
 use crate::config::server::Server;
 use crate::config::tls::{Certificate, CertificateError, Tls};
+use crate::cookies;
 use crate::locate::mmdb::only_database;
 use crate::state::State;
 
@@ -75,11 +77,17 @@ pub struct Secrets {
     pub token: Option<Token>,
     /// The certificate of TLS, where files are named.
     pub certificate: Option<Certificate>,
+    /// What cookies are made with, where a file is named.
+    pub cookies: Option<cookies::Secrets>,
 }
 
 /// Reads the secrets that the settings name. Mistakes are reported.
 pub fn read_secrets(server: &Server, report: &Report) -> Secrets {
-    Secrets { token: read_token(server, report), certificate: read_certificate(server, report) }
+    Secrets {
+        token: read_token(server, report),
+        certificate: read_certificate(server, report),
+        cookies: read_cookie_secrets(server, report),
+    }
 }
 
 fn read_certificate(server: &Server, report: &Report) -> Option<Certificate> {
@@ -115,20 +123,7 @@ fn read_certificate(server: &Server, report: &Report) -> Option<Certificate> {
 fn read_token(server: &Server, report: &Report) -> Option<Token> {
     let (path, place) = server.admin.as_ref()?.token_file.as_ref()?;
     let shown = path.display();
-    let text = match read_text(path) {
-        Ok(text) => text,
-        Err(error) => {
-            let help = "make it a file that the server alone can read, with a secret in it: \
-                        (umask 077; openssl rand -hex 32 > FILE)";
-            place.error(report, format!("{shown} cannot be read: {error}"), help);
-            return None;
-        }
-    };
-    let others_can_read = |metadata: fs::Metadata| metadata.permissions().mode() & 0o004 != 0;
-    if fs::metadata(path).is_ok_and(others_can_read) {
-        let help = format!("take that from them: chmod o-r {shown}");
-        place.warning(report, format!("everyone on this machine can read {shown}"), help);
-    }
+    let text = read_secret(path, place, "openssl rand -hex 32", report)?;
     match Token::parse(&text) {
         Ok(token) => Some(token),
         Err(error) => {
@@ -141,6 +136,43 @@ fn read_token(server: &Server, report: &Report) -> Option<Token> {
             None
         }
     }
+}
+
+/// Reads the secrets of cookies, where a file is named. None too if that is a mistake, which is reported.
+fn read_cookie_secrets(server: &Server, report: &Report) -> Option<cookies::Secrets> {
+    let (path, place) = server.cookies.secret_file.as_ref()?;
+    let text = read_secret(path, place, "openssl rand -hex 16", report)?;
+    match parse_secrets(&text) {
+        Ok(secrets) => Some(secrets),
+        Err(error) => {
+            let help = "the first line is the secret, the second, which may be missing, the one before \
+                        it: 32 hexadecimal digits each, as openssl rand -hex 16 prints them";
+            place.error(report, format!("{}: {error}", path.display()), help);
+            None
+        }
+    }
+}
+
+/// Reads a file with a secret; `make` is a command that prints one.
+fn read_secret(path: &Path, place: &Place, make: &str, report: &Report) -> Option<String> {
+    let shown = path.display();
+    let text = match read_text(path) {
+        Ok(text) => text,
+        Err(error) => {
+            let help = format!(
+                "make it a file that the server alone can read, with a secret in it: (umask 077; \
+                 {make} > FILE)"
+            );
+            place.error(report, format!("{shown} cannot be read: {error}"), help);
+            return None;
+        }
+    };
+    let others_can_read = |metadata: fs::Metadata| metadata.permissions().mode() & 0o004 != 0;
+    if fs::metadata(path).is_ok_and(others_can_read) {
+        let help = format!("take that from them: chmod o-r {shown}");
+        place.warning(report, format!("everyone on this machine can read {shown}"), help);
+    }
+    Some(text)
 }
 
 /// Reads a regular file. Others are refused without opening them: a pipe would be waited for.

@@ -2,8 +2,9 @@
 //! wrong with them.
 //!
 //! ```text
-//! files ──► build ──► reader (TOML, positions) ──► server, admin, zone_file, monitors, pools,
-//!   I/O      │                                     load_balancers, rtt: one table each
+//! files ──► build ──► reader (TOML, positions) ──► server, admin, cookies, identity, rate_limit,
+//!   I/O      │                                     zone_file, monitors, pools, load_balancers, rtt:
+//!            │                                     one table each
 //!            ├──► locate (geo/), zone::master (master files), zone::build (trees)
 //!            ▼
 //!          State, or report: every mistake with place and remedy
@@ -14,15 +15,18 @@
 
 pub mod admin;
 pub mod build;
+pub mod cookies;
 pub mod decimal;
 pub mod duration;
 #[allow(clippy::disallowed_methods, reason = "the edge: reads the files")]
 pub mod files;
+pub mod identity;
 pub mod load_balancers;
 pub mod monitors;
 mod pool_weights;
 pub mod pools;
 pub mod proximity;
+pub mod rate_limit;
 pub mod reader;
 pub mod report;
 pub mod rtt;

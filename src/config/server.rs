@@ -5,10 +5,14 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use crate::config::admin::Admin;
+use crate::config::cookies::CookieSettings;
+use crate::config::identity::{Identity, parse_chaos, parse_nsid};
+use crate::config::rate_limit::parse_rate_limit;
 use crate::config::reader::{File, Place, Table, Value};
 use crate::config::report::{Report, Source};
 use crate::config::sessions::{DEFAULT_MAX_SESSIONS, max_sessions};
 use crate::config::tls::Tls;
+use crate::limit::RateLimit;
 
 /// The port that is listened on by default: no privilege is needed for it.
 pub const DEFAULT_PORT: u16 = 5300;
@@ -101,6 +105,12 @@ pub struct Server {
     pub freebind: bool,
     /// The admin service; none without its table.
     pub admin: Option<Admin>,
+    /// What the server says of itself.
+    pub identity: Identity,
+    /// DNS cookies.
+    pub cookies: CookieSettings,
+    /// Response rate limiting.
+    pub rate_limit: RateLimit,
 }
 
 impl Default for Server {
@@ -129,6 +139,9 @@ impl Default for Server {
             allow_exec: false,
             freebind: false,
             admin: None,
+            identity: Identity::default(),
+            cookies: CookieSettings::default(),
+            rate_limit: RateLimit::default(),
         }
     }
 }
@@ -170,6 +183,15 @@ impl Server {
         if let Some(table) = root.optional("admin").and_then(|value| value.table("a table")) {
             server.admin = Some(Admin::parse(&table, &folder));
         }
+        if let Some(table) = root.optional("chaos").and_then(|value| value.table("a table")) {
+            server.identity.chaos = parse_chaos(&table);
+        }
+        if let Some(table) = root.optional("cookies").and_then(|value| value.table("a table")) {
+            server.cookies = CookieSettings::parse(&table, &folder);
+        }
+        if let Some(table) = root.optional("rate_limit").and_then(|value| value.table("a table")) {
+            server.rate_limit = parse_rate_limit(&table);
+        }
         root.finish();
         server
     }
@@ -206,7 +228,7 @@ impl Server {
             self.region = identity.optional("region").and_then(|value| {
                 Some((value.string("a region's name")?.to_owned(), value.place()))
             });
-            identity.not_offered(&["nsid"]);
+            self.identity.nsid = identity.optional("nsid").and_then(|value| parse_nsid(&value));
             identity.finish();
         }
         let duration = |key, low, high| {

@@ -1,5 +1,5 @@
 //! The short way of a common query: an A or AAAA question for a steered name, with at most an OPT
-//! whose options are known, answered by one address. Everything else takes the long way, through
+//! of which a client subnet and a cookie matter, answered by one address. Everything else takes the long way, through
 //! `query`, `respond` and `wire`.
 //!
 //! ```text
@@ -24,8 +24,9 @@ use std::sync::Arc;
 
 pub use crate::quick::query::{CommonQuery, parse};
 
+use crate::cookies::{Cookies, Judged};
 use crate::locate::Locator;
-use crate::query::{CLASS_IN, HEADER, MAX_UDP, OPTION_CLIENT_SUBNET};
+use crate::query::{CLASS_IN, HEADER, MAX_UDP, OPTION_CLIENT_SUBNET, OPTION_COOKIE};
 use crate::quick::pools::{Pools, Target};
 use crate::quick::query::Key;
 use crate::quick::sessions::{Asked, Sessions};
@@ -80,7 +81,7 @@ struct Entry {
 /// How many targets an entry has room for.
 const INLINE_TARGETS: usize = 4;
 
-/// A query whose name was found, and whose client was located.
+/// A query whose name was found, and whose client was located and its cookie judged.
 #[derive(Clone, Copy, Debug)]
 pub struct Located {
     target: Target,
@@ -88,6 +89,15 @@ pub struct Located {
     ttl: Ttl,
     scope: u8,
     session: Option<Asked>,
+    judged: Option<Judged>,
+}
+
+impl Located {
+    /// What the query's cookie is worth; none if it has none.
+    #[inline]
+    pub fn judged(&self) -> Option<&Judged> {
+        self.judged.as_ref()
+    }
 }
 
 /// A query whose name was found: the number of its entry.
@@ -118,6 +128,7 @@ impl Quick {
         found: Found,
         source: IpAddr,
         locator: &Locator,
+        cookies: &Cookies,
     ) -> Option<Located> {
         let entry = self.entries.get(found.0 as usize)?;
         let subnet = match entry.client {
@@ -144,7 +155,8 @@ impl Quick {
             0..=INLINE_TARGETS => *entry.targets.get(usize::from(rule))?,
             _ => *self.targets.get(entry.first_target as usize + usize::from(rule))?,
         };
-        Some(Located { target, place, ttl: entry.ttl, scope, session })
+        let judged = query.cookie().and_then(|cookie| cookies.judge(cookie, source));
+        Some(Located { target, place, ttl: entry.ttl, scope, session, judged })
     }
 
     /// Starts the memory of a query's pool on its way; gives its sequence slot, whose memory is the
@@ -193,14 +205,14 @@ impl Quick {
         memory: &impl Memory,
         out: &mut [u8],
     ) -> Option<usize> {
-        let Located { target, place, ttl, scope, session } = located;
+        let Located { target, place, session, .. } = located;
         if let Some(asked) = session {
             let address = self.sessions.address(asked, target.pool, query.family, memory)?;
-            return write(message, query, ttl, scope, address, out);
+            return write(message, query, &located, address, out);
         }
         let set = self.pools.set(target, query.family, place, locator)?;
         let n = memory.next(target.slot + set.slot, set.fingerprint);
-        write(message, query, ttl, scope, set.address(n)?, out)
+        write(message, query, &located, set.address(n)?, out)
     }
 }
 
@@ -218,8 +230,7 @@ fn tag_of(hash: u64) -> u32 {
 fn write(
     message: &[u8],
     query: &CommonQuery,
-    ttl: Ttl,
-    scope: u8,
+    located: &Located,
     address: &[u8],
     out: &mut [u8],
 ) -> Option<usize> {
@@ -238,7 +249,7 @@ fn write(
     let record = out.get_mut(question_end..)?;
     let [type_high, type_low] = record_type.to_be_bytes();
     let [class_high, class_low] = CLASS_IN.to_be_bytes();
-    let [ttl_0, ttl_1, ttl_2, ttl_3] = ttl.seconds().to_be_bytes();
+    let [ttl_0, ttl_1, ttl_2, ttl_3] = located.ttl.seconds().to_be_bytes();
     let length = u8::try_from(address.len()).ok()?;
     let fixed = [
         0xc0, 12, type_high, type_low, class_high, class_low, ttl_0, ttl_1, ttl_2, ttl_3, 0, length,
@@ -248,9 +259,11 @@ fn write(
     let mut end = question_end + 12 + address.len();
 
     if let Some(edns) = &query.edns {
-        let option = query.subnet.map(|subnet| subnet.reply(scope));
+        let option = query.subnet.map(|subnet| subnet.reply(located.scope));
         let data = option.as_deref().unwrap_or_default();
-        let options = if option.is_some() { 4 + data.len() } else { 0 };
+        let subnet = if option.is_some() { 4 + data.len() } else { 0 };
+        let cookie = located.judged.as_ref().map(|judged| &judged.reply);
+        let options = subnet + cookie.map_or(0, |cookie| 4 + cookie.len());
         let opt = out.get_mut(end..end + OPT + options)?;
         let [size_high, size_low] = MAX_UDP.to_be_bytes();
         let dnssec_ok = if edns.dnssec_ok { 0x80 } else { 0 };
@@ -261,7 +274,14 @@ fn write(
             let [code_high, code_low] = OPTION_CLIENT_SUBNET.to_be_bytes();
             let head = [code_high, code_low, 0, u8::try_from(data.len()).ok()?];
             opt.get_mut(OPT..OPT + 4)?.copy_from_slice(&head);
-            opt.get_mut(OPT + 4..)?.copy_from_slice(data);
+            opt.get_mut(OPT + 4..OPT + subnet)?.copy_from_slice(data);
+        }
+        if let Some(cookie) = cookie {
+            let [code_high, code_low] = OPTION_COOKIE.to_be_bytes();
+            let head = [code_high, code_low, 0, u8::try_from(cookie.len()).ok()?];
+            let (to_head, to_data) = opt.get_mut(OPT + subnet..)?.split_first_chunk_mut::<4>()?;
+            *to_head = head;
+            to_data.copy_from_slice(cookie);
         }
         end += OPT + options;
     }

@@ -2,8 +2,11 @@
 
 use std::net::IpAddr;
 
+use crate::cookies::Cookie;
+use crate::limit::positive_hash;
 use crate::name::MAX_LABEL;
-use crate::query::{ClientSubnet, Edns, HEADER, OPTION_CLIENT_SUBNET};
+use crate::query::{ClientSubnet, Edns, HEADER};
+use crate::rr::RecordType;
 use crate::steer::pool::Family;
 
 /// The longest name in octets; longer ones take the long way.
@@ -27,6 +30,22 @@ impl CommonQuery {
     /// The client subnet's address, if it locates the client.
     pub fn subnet_address(&self) -> Option<IpAddr> {
         self.subnet.and_then(|subnet| subnet.locating_address())
+    }
+
+    /// Its cookie.
+    #[inline]
+    pub fn cookie(&self) -> Option<&Cookie> {
+        self.edns.as_ref()?.cookie.as_ref()
+    }
+
+    /// The hash of what is asked, for response rate limiting.
+    #[inline]
+    pub fn answer_hash(&self) -> u64 {
+        let record_type = match self.family {
+            Family::V4 => RecordType::A,
+            Family::V6 => RecordType::AAAA,
+        };
+        positive_hash(self.hash, record_type)
     }
 }
 
@@ -115,7 +134,8 @@ fn lower_case(word: u64) -> u64 {
 }
 
 /// Reads the one additional record, to the end of the message: an OPT of version 0 with options that
-/// are well-formed. Of several client subnets, or a malformed one, the long way says what it is.
+/// are well-formed. What is wrong with others, the long way says; and the server's name, which is asked for
+/// seldom.
 #[inline]
 fn parse_opt(record: &[u8]) -> Option<Edns> {
     let (fixed, mut options) = record.split_first_chunk::<11>()?;
@@ -125,26 +145,16 @@ fn parse_opt(record: &[u8]) -> Option<Edns> {
     if options.len() != usize::from(u16::from_be_bytes([length_high, length_low])) {
         return None;
     }
-    let mut client_subnet = None;
+    let mut edns = Edns::new(u16::from_be_bytes([size_high, size_low]), flags & 0x80 != 0);
     while !options.is_empty() {
         let (head, rest) = options.split_first_chunk::<4>()?;
         let [code_high, code_low, length_high, length_low] = *head;
         let length = usize::from(u16::from_be_bytes([length_high, length_low]));
         let (data, after) = rest.split_at_checked(length)?;
         options = after;
-        if u16::from_be_bytes([code_high, code_low]) == OPTION_CLIENT_SUBNET {
-            if client_subnet.is_some() {
-                return None;
-            }
-            client_subnet = Some(ClientSubnet::parse(data)?);
-        }
+        edns.take_option(u16::from_be_bytes([code_high, code_low]), data).ok()?;
     }
-    Some(Edns {
-        udp_size: u16::from_be_bytes([size_high, size_low]),
-        version: 0,
-        dnssec_ok: flags & 0x80 != 0,
-        client_subnet,
-    })
+    (!edns.wants_nsid).then_some(edns)
 }
 
 #[cfg(test)]
@@ -162,13 +172,15 @@ mod tests {
         #[test]
         fn what_is_common_is_read_as_the_long_way_reads_it(
             message in proptest::collection::vec(any::<u8>(), 0..40), flags in 0u8..8,
-            opt in any::<bool>(), prefix in 0u8..34, last: u8,
+            opt in any::<bool>(), prefix in 0u8..34, last: u8, further in 0u8..16, length in 0u8..42,
         ) {
             let mut query = vec![1, 2, flags & 1, 0, 0, 1, 0, 0, 0, 0, 0, u8::from(opt)];
             query.extend(b"\x03wWw\x07eXample\x00\x00\x01\x00\x01");
             if opt {
-                query.extend([0, 0, 41, 4, 0xd0, 0, 0, 0x80, 0, 0, 11]);
+                query.extend([0, 0, 41, 4, 0xd0, 0, 0, 0x80, 0, 0, 15 + length]);
                 query.extend([0, 8, 0, 7, 0, 1, prefix, 0, 192, 0, last]);
+                query.extend([0, further, 0, length]);
+                query.extend(std::iter::repeat_n(last, usize::from(length)));
             }
             for message in [query, message] {
                 let long = crate::query::parse(&message);
@@ -177,6 +189,8 @@ mod tests {
                         panic!("the long way refuses {message:?}")
                     };
                     prop_assert_eq!(common.edns, long.edns);
+                    let hash = crate::limit::name_hash(&long.question.key);
+                    prop_assert_eq!(common.hash, hash, "one bucket for both ways");
                     let length = usize::from(common.key_length);
                     prop_assert_eq!(&common.key[..length], long.question.key.as_slice());
                     prop_assert_eq!(usize::from(common.question_end), 12 + length + 4);

@@ -14,7 +14,7 @@ use hyper::{Method, Request, Response, StatusCode};
 use tokio::time::timeout;
 
 use crate::serve::live::Live;
-use crate::serve::reply::answer;
+use crate::serve::reply::{Arrival, answer};
 use crate::wire::Transport;
 use crate::wire::ttl::shortest_ttl;
 
@@ -73,7 +73,11 @@ fn reply(message: &[u8], client: IpAddr, live: &Live) -> Response<Full<Bytes>> {
     let reply = OUT.with_borrow_mut(|out| {
         let memory = live.memory(&moment);
         let responder = moment.responder(&memory);
-        let length = answer(message, client, &responder, Transport::Stream, out)?;
+        let cookies = live.cookies();
+        let transport = Transport::Encrypted;
+        // The connection is HTTP's: how long it may be idle is not said by messages in it.
+        let arrival = Arrival { source: client, transport, idle: None, cookies: &cookies };
+        let length = answer(message, &arrival, &responder, out)?;
         out.get(..length).map(Bytes::copy_from_slice)
     });
     // What is no query gets no reply, and a request of HTTP must have one.

@@ -2,9 +2,11 @@
 //! plan and the sequences that belong together, never a mix.
 
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{SystemTime, UNIX_EPOCH};
 
-use arc_swap::{ArcSwap, Cache};
+use arc_swap::{ArcSwap, ArcSwapOption, Cache};
 
+use crate::cookies::{Cookies, Secrets};
 use crate::quick::Quick;
 use crate::respond::Responder;
 use crate::serve::sequences::SharedSequences;
@@ -111,6 +113,8 @@ pub struct Live {
     retired: Arc<Mutex<Vec<Arc<Moment>>>>,
     /// What outlasts the moments.
     sessions: Arc<SharedSessions>,
+    /// The secrets of cookies, which change by themselves.
+    secrets: Arc<ArcSwapOption<Secrets>>,
 }
 
 impl Live {
@@ -120,6 +124,7 @@ impl Live {
             moment: Arc::new(ArcSwap::from_pointee(moment)),
             retired: Arc::default(),
             sessions: Arc::new(sessions),
+            secrets: Arc::default(),
         };
         live.make_room(&live.load());
         live
@@ -134,6 +139,19 @@ impl Live {
     pub fn memory<'m>(&'m self, moment: &'m Moment) -> SharedMemory<'m> {
         let sessions = self.sessions.at(self.sessions.now());
         SharedMemory { sequences: &moment.sequences, sessions }
+    }
+
+    /// The secrets of cookies, and the time: what the cookies of a batch are judged by.
+    pub fn cookies(&self) -> Cookies {
+        let time = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        // Times of cookies are modulo 2³² (RFC 9018 section 4.3).
+        let now = u32::try_from(time.as_secs() & u64::from(u32::MAX)).unwrap_or(0);
+        Cookies::new(self.secrets.load().as_deref().copied(), now)
+    }
+
+    /// Makes cookies with these secrets from now on.
+    pub fn set_secrets(&self, secrets: Secrets) {
+        self.secrets.store(Some(Arc::new(secrets)));
     }
 
     /// Makes room for sessions if a load balancer has them.

@@ -9,6 +9,7 @@ pub mod mmsg;
 pub mod prober;
 pub mod reload;
 pub mod reply;
+pub mod secrets;
 pub mod sequences;
 pub mod sessions;
 pub mod sockets;
@@ -39,6 +40,7 @@ use crate::serve::control::Control;
 use crate::serve::live::Live;
 use crate::serve::prober::{start_prober, start_recorder};
 use crate::serve::reload::{Reloader, keep_serials, remembered_serials};
+use crate::serve::secrets::Keeper;
 use crate::serve::sessions::SharedSessions;
 use crate::serve::sockets::{BindError, Bound, bind, bind_tcp};
 use crate::serve::stream::{Carrier, Streams};
@@ -109,7 +111,12 @@ pub fn serve(
     let control = Arc::new(control);
     start_prober(targets, to_recorder)?;
     start_recorder(results, Arc::clone(&control))?;
-    let reloader = Reloader::new(paths, server.clone(), Arc::clone(&control), serials, secrets);
+    let cookies = secrets.cookies;
+    let keeper = Arc::new(Keeper::new(server.state.clone(), control.live().clone(), cookies));
+    let rotating = Arc::clone(&keeper);
+    runtime.spawn(async move { rotating.rotate().await });
+    let reloader =
+        Reloader::new(paths, server.clone(), Arc::clone(&control), serials, secrets, keeper);
     let reloader = Arc::new(reloader);
     runtime.block_on(run(&server, &control, reloader, sockets, signals, &early_hangup))?;
     control.stop_probing();
@@ -227,11 +234,13 @@ impl Workers {
         settings: &UdpSettings,
         live: &Live,
     ) -> io::Result<()> {
+        let workers = u32::try_from(sockets.len()).unwrap_or(u32::MAX);
         for (number, socket) in sockets.into_iter().enumerate() {
             let settings = WorkerSettings {
                 batch: settings.batch,
                 reports_arrival: address.ip().is_unspecified(),
                 core: settings.pin.then_some(number % cores()),
+                workers,
             };
             let stop = Arc::clone(&self.stop);
             self.threads.push(udp::start(socket, settings, live.clone(), stop)?);

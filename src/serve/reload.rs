@@ -14,6 +14,7 @@ use crate::config::server::{Server, UdpSettings};
 use crate::serial::Serials;
 use crate::serve::control::Control;
 use crate::serve::prober_of;
+use crate::serve::secrets::Keeper;
 use crate::serve::tls::CurrentCertificate;
 use crate::state::State;
 
@@ -24,6 +25,7 @@ pub struct Reloader {
     server: Server,
     control: Arc<Control>,
     token: ArcSwapOption<Token>,
+    keeper: Arc<Keeper>,
     /// The certificate that clients are shown.
     certificate: Option<Arc<CurrentCertificate>>,
     /// What is served. Held for the length of a reload: they follow one another.
@@ -79,11 +81,12 @@ impl Reloader {
         control: Arc<Control>,
         serials: Serials,
         secrets: Secrets,
+        keeper: Arc<Keeper>,
     ) -> Self {
         let served = Mutex::new(Served { generation: 1, serials });
         let token = ArcSwapOption::from(secrets.token.map(Arc::new));
         let certificate = secrets.certificate.as_ref().map(CurrentCertificate::new).map(Arc::new);
-        Self { paths, server, control, token, certificate, served }
+        Self { paths, server, control, token, certificate, keeper, served }
     }
 
     /// The certificate that clients are shown, if TLS is served.
@@ -130,6 +133,7 @@ impl Reloader {
         *generation += 1;
         self.control.adopt(*generation, state, prober);
         self.token.store(secrets.token.map(Arc::new));
+        self.keeper.follow(secrets.cookies);
         if let (Some(current), Some(new)) = (&self.certificate, secrets.certificate) {
             current.replace(&new);
         }

@@ -2,56 +2,183 @@
 
 use std::net::IpAddr;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::time::Duration;
 
 use tracing::error;
 
 use crate::answer::{Answer, ExtendedError};
-use crate::query::{self, Rcode};
+use crate::cookies::{Cookies, Judged, ServerCookie};
+use crate::limit::answer_hash;
+use crate::query::{self, Edns, Keepalive, Rcode, Refused, Request};
 use crate::respond::{Responder, respond};
+use crate::rr::RecordType;
 use crate::steer::Memory;
 use crate::wire::write::write;
 use crate::wire::{Repeated, Transport};
+
+/// How a message came.
+#[derive(Clone, Copy, Debug)]
+pub struct Arrival<'a> {
+    /// Where from.
+    pub source: IpAddr,
+    /// By what.
+    pub transport: Transport,
+    /// How long its connection may be idle, where that is for the client to know (RFC 7828).
+    pub idle: Option<Duration>,
+    /// What cookies are judged by.
+    pub cookies: &'a Cookies,
+}
+
+/// A reply that was written.
+#[derive(Clone, Copy, Debug)]
+pub struct Made {
+    /// Its length.
+    pub length: usize,
+    /// What other answers it is equal to (`limit`).
+    pub equal: u64,
+    /// True if the client has the address that it claims.
+    pub is_proven: bool,
+}
+
+impl<'a> Arrival<'a> {
+    /// In a datagram.
+    pub fn datagram(source: IpAddr, cookies: &'a Cookies) -> Self {
+        Self { source, transport: Transport::Datagram, idle: None, cookies }
+    }
+
+    /// Judges the cookie of a query.
+    fn judge(&self, edns: Option<Edns>) -> Option<Judged> {
+        self.cookies.judge(&edns?.cookie?, self.source)
+    }
+}
 
 /// Answers one message the long way into `out`; gives the length of the reply, if there is one.
 #[inline]
 pub fn answer(
     message: &[u8],
-    source: IpAddr,
+    arrival: &Arrival<'_>,
     responder: &Responder<'_, impl Memory>,
-    transport: Transport,
     out: &mut [u8],
 ) -> Option<usize> {
+    make(message, arrival, responder, out).map(|made| made.length)
+}
+
+/// The same, with what response rate limiting needs to know of the reply.
+#[inline]
+pub fn make(
+    message: &[u8],
+    arrival: &Arrival<'_>,
+    responder: &Responder<'_, impl Memory>,
+    out: &mut [u8],
+) -> Option<Made> {
     // A fault in one answer is that answer's failure, never the process's.
-    match catch_unwind(AssertUnwindSafe(|| attempt(message, source, responder, transport, out))) {
-        Ok(length) => length,
+    match catch_unwind(AssertUnwindSafe(|| attempt(message, arrival, responder, out))) {
+        Ok(made) => made,
         Err(_) => {
             error!("a query made the server panic; it was answered SERVFAIL");
-            let fail = AssertUnwindSafe(|| failure(message, transport, out));
-            catch_unwind(fail).ok().flatten()
+            let mut answer = Answer::empty(Rcode::ServFail);
+            answer.extended_error = Some(ExtendedError::Internal);
+            bare(message, arrival, answer, out)
         }
     }
+}
+
+/// The reply to a query over UDP that tells the client to come again over TCP.
+pub fn truncated(message: &[u8], arrival: &Arrival<'_>, out: &mut [u8]) -> Option<usize> {
+    let mut answer = Answer::empty(Rcode::NoError);
+    answer.extras.truncated = true;
+    bare(message, arrival, answer, out).map(|made| made.length)
 }
 
 #[inline]
 fn attempt(
     message: &[u8],
-    source: IpAddr,
+    arrival: &Arrival<'_>,
     responder: &Responder<'_, impl Memory>,
-    transport: Transport,
     out: &mut [u8],
-) -> Option<usize> {
-    let request = query::parse(message);
-    let repeated = Repeated::read(message)?;
-    let answer = respond(&request, source, responder)?;
-    let limit = transport.limit(request.echoed().1);
-    write(&request, repeated, &answer, limit, out)
+) -> Option<Made> {
+    let request = accepted(query::parse(message), arrival.transport);
+    let (question, edns) = request.echoed();
+    let judged = arrival.judge(edns);
+    let mut answer = if wants_cookie(&request, judged, arrival.transport, responder) {
+        Answer::empty(Rcode::BadCookie)
+    } else {
+        respond(&request, arrival.source, responder)?
+    };
+    let extras = &mut answer.extras;
+    extras.cookie = judged.map(|judged| judged.reply);
+    if let Some(edns) = edns {
+        extras.padded = edns.is_padded && arrival.transport == Transport::Encrypted;
+        let asked = edns.keepalive == Keepalive::Asked;
+        extras.keepalive = arrival.idle.filter(|_| asked).map(tenths);
+    }
+    let record_type = question.map_or(RecordType::A, |question| question.record_type);
+    let equal = answer_hash(&answer, record_type);
+    let limit = arrival.transport.limit(edns);
+    let length = write(&request, Repeated::read(message)?, &answer, limit, out)?;
+    Some(Made { length, equal, is_proven: judged.is_some_and(|judged| judged.is_valid) })
 }
 
-/// SERVFAIL for an answer that could not be made.
-fn failure(message: &[u8], transport: Transport, out: &mut [u8]) -> Option<usize> {
-    let request = query::parse(message);
-    let mut answer = Answer::empty(Rcode::ServFail);
-    answer.extended_error = Some(ExtendedError::Internal);
-    let limit = transport.limit(request.echoed().1);
-    write(&request, Repeated::read(message)?, &answer, limit, out)
+/// A request, refused if the keepalive option of a stream has data (RFC 7828 section 3.2.1). Where it came in
+/// a datagram the option is ignored.
+fn accepted(request: Request<'_>, transport: Transport) -> Request<'_> {
+    let keepalive = request.echoed().1.map(|edns| edns.keepalive);
+    if transport == Transport::Datagram || keepalive != Some(Keepalive::Malformed) {
+        return request;
+    }
+    let rcode = Rcode::FormErr;
+    match request {
+        Request::Query(query) => {
+            Request::Refused(Refused { rcode, question: Some(query.question), edns: query.edns })
+        }
+        Request::CookieOnly(edns) => {
+            Request::Refused(Refused { rcode, question: None, edns: Some(edns) })
+        }
+        Request::Refused(_) | Request::Ignore => request,
+    }
+}
+
+/// True if a client gets no answer before it has a valid cookie: where it asks whether its own is one
+/// (RFC 7873 section 5.4), and over UDP where that is required. Clients that know no cookies do without.
+fn wants_cookie(
+    request: &Request<'_>,
+    judged: Option<Judged>,
+    transport: Transport,
+    responder: &Responder<'_, impl Memory>,
+) -> bool {
+    if judged.is_none_or(|judged| judged.is_valid) {
+        return false;
+    }
+    match request {
+        Request::CookieOnly(edns) => {
+            edns.cookie.is_some_and(|cookie| cookie.server != ServerCookie::Absent)
+        }
+        Request::Query(_) => responder.state.require_cookies && transport == Transport::Datagram,
+        Request::Refused(_) | Request::Ignore => false,
+    }
+}
+
+/// Tenths of a second.
+fn tenths(idle: Duration) -> u16 {
+    u16::try_from(idle.as_millis() / 100).unwrap_or(u16::MAX)
+}
+
+/// Writes an answer that nothing in the zones is asked for.
+fn bare(
+    message: &[u8],
+    arrival: &Arrival<'_>,
+    mut answer: Answer<'_>,
+    out: &mut [u8],
+) -> Option<Made> {
+    let attempt = || {
+        let request = query::parse(message);
+        let edns = request.echoed().1;
+        let judged = arrival.judge(edns);
+        answer.extras.cookie = judged.map(|judged| judged.reply);
+        let limit = arrival.transport.limit(edns);
+        let length = write(&request, Repeated::read(message)?, &answer, limit, out)?;
+        let is_proven = judged.is_some_and(|judged| judged.is_valid);
+        Some(Made { length, equal: answer_hash(&answer, RecordType::A), is_proven })
+    };
+    catch_unwind(AssertUnwindSafe(attempt)).ok().flatten()
 }

@@ -20,11 +20,12 @@ use tokio::time::timeout;
 use tokio_rustls::TlsAcceptor;
 use tracing::warn;
 
+use crate::cookies::Cookies;
 use crate::serve::connections::{Connections, Permit};
 use crate::serve::doh;
 use crate::serve::http::{self, Limits};
 use crate::serve::live::Live;
-use crate::serve::reply::answer;
+use crate::serve::reply::{Arrival, answer};
 use crate::wire::Transport;
 
 /// The octets of a message's length in a stream (RFC 1035 section 4.2.2).
@@ -128,10 +129,10 @@ async fn carry(
     let idle = streams.idle;
     // A client that cannot shake hands in time, or at all, is no concern of others.
     match carrier {
-        Carrier::Plain => serve(stream, client, streams).await,
+        Carrier::Plain => serve(stream, client, Transport::Stream, streams).await,
         Carrier::Tls(acceptor) => {
             if let Ok(Ok(stream)) = timeout(idle, acceptor.accept(stream)).await {
-                serve(stream, client, streams).await;
+                serve(stream, client, Transport::Encrypted, streams).await;
             }
         }
         Carrier::Https(acceptor, path) => {
@@ -157,12 +158,18 @@ fn is_of_one_connection(error: &io::Error) -> bool {
 pub async fn serve(
     mut stream: impl AsyncRead + AsyncWrite + Unpin,
     client: IpAddr,
+    transport: Transport,
     streams: Streams,
 ) {
     let Streams { live, idle, mut stop, alive: _alive, .. } = streams;
     let (mut received, mut replies) = (Vec::new(), Vec::new());
     loop {
-        let is_answered = answer_all(&mut received, &mut replies, client, &live);
+        let is_answered = answer_all(&mut received, &mut replies, &live, |cookies| Arrival {
+            source: client,
+            transport,
+            idle: Some(idle),
+            cookies,
+        });
         if !replies.is_empty() {
             let sent = timeout(idle, stream.write_all(&replies)).await;
             let flushed = match sent {
@@ -218,7 +225,12 @@ fn message(received: &[u8]) -> Option<&[u8]> {
 }
 
 /// Answers whole messages, until there are enough replies. True if none is left.
-fn answer_all(received: &mut Vec<u8>, replies: &mut Vec<u8>, client: IpAddr, live: &Live) -> bool {
+fn answer_all(
+    received: &mut Vec<u8>,
+    replies: &mut Vec<u8>,
+    live: &Live,
+    arrival: impl FnOnce(&Cookies) -> Arrival<'_>,
+) -> bool {
     thread_local! {
         /// Where replies are written: too large to have one for each connection.
         static OUT: RefCell<Box<[u8]>> = RefCell::new(vec![0; MAX_MESSAGE].into());
@@ -226,6 +238,8 @@ fn answer_all(received: &mut Vec<u8>, replies: &mut Vec<u8>, client: IpAddr, liv
     let mut taken = 0;
     let mut is_answered = false;
     let moment = live.load();
+    let cookies = live.cookies();
+    let arrival = arrival(&cookies);
     let memory = live.memory(&moment);
     OUT.with_borrow_mut(|out| {
         while replies.len() < ENOUGH {
@@ -235,7 +249,7 @@ fn answer_all(received: &mut Vec<u8>, replies: &mut Vec<u8>, client: IpAddr, liv
             };
             taken += LENGTH + query.len();
             let responder = moment.responder(&memory);
-            let Some(length) = answer(query, client, &responder, Transport::Stream, out) else {
+            let Some(length) = answer(query, &arrival, &responder, out) else {
                 continue;
             };
             let (Ok(prefix), Some(reply)) = (u16::try_from(length), out.get(..length)) else {

@@ -10,19 +10,22 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tracing::{error, warn};
 
+use crate::cookies::Cookies;
+use crate::limit::{Limiter, Verdict};
 use crate::quick::{self, CommonQuery, Quick};
 use crate::respond::Responder;
 use crate::serve::live::{Live, Moment};
 use crate::serve::mmsg::Batch;
-use crate::serve::reply::answer;
+use crate::serve::reply::{self, Arrival};
+use crate::serve::secrets::fill_random;
 use crate::serve::sessions::{SharedSessions, Tick};
+use crate::state::State;
 use crate::steer::session::{OriginTag, SessionKey, Sessions};
 use crate::steer::{Memory, Sequences};
-use crate::wire::Transport;
 
 /// How long a worker waits for queries before it looks whether it is to stop.
 pub const WAIT: Duration = Duration::from_millis(250);
@@ -36,6 +39,8 @@ pub struct WorkerSettings {
     pub reports_arrival: bool,
     /// The core that it stays on.
     pub core: Option<usize>,
+    /// How many workers there are for its address: they share what a network may get.
+    pub workers: u32,
 }
 
 /// Starts a worker on a socket whose receive timeout is [`WAIT`].
@@ -69,8 +74,9 @@ fn work(socket: &UdpSocket, settings: WorkerSettings, live: &Live, stop: &Atomic
     let mut batch = Batch::new(settings.batch, settings.reports_arrival);
     let mut reader = live.reader();
     let mut sequences = OwnSequences::with_sessions(Arc::clone(live.sessions()));
-    let mut steps = Steps::new(settings.batch);
+    let mut steps = Steps::new(settings.batch, Limiter::new(seed(), settings.workers));
     let mut failing = false;
+    let start = Instant::now();
     while !stop.load(Ordering::Relaxed) {
         let count = match batch.receive(socket) {
             Ok(count) => count,
@@ -87,8 +93,39 @@ fn work(socket: &UdpSocket, settings: WorkerSettings, live: &Live, stop: &Atomic
         failing = false;
         let moment = reader.load();
         sequences.follow(moment);
-        steps.answer(&mut batch, count, moment, &sequences);
+        let turn = Turn {
+            moment,
+            sequences: &sequences,
+            cookies: live.cookies(),
+            now: u32::try_from(start.elapsed().as_micros() & u128::from(u32::MAX)).unwrap_or(0),
+        };
+        steps.answer(&mut batch, count, &turn);
         batch.send(socket);
+    }
+}
+
+/// A random number for the limiter; without one buckets can be guessed, and are as good as before.
+fn seed() -> u64 {
+    let mut seed = [0; 8];
+    if let Err(error) = fill_random(&mut seed) {
+        warn!(%error, "there is no random number for response rate limiting");
+    }
+    u64::from_le_bytes(seed)
+}
+
+/// What the queries of a batch are answered by.
+struct Turn<'t> {
+    moment: &'t Moment,
+    sequences: &'t OwnSequences,
+    cookies: Cookies,
+    /// Microseconds, modulo 2³².
+    now: u32,
+}
+
+impl<'t> Turn<'t> {
+    fn responder(&self) -> Responder<'t, OwnSequences> {
+        let Moment { state, plan, .. } = self.moment;
+        Responder { state, plan, sequences: self.sequences }
     }
 }
 
@@ -99,67 +136,71 @@ struct Steps {
     queries: Vec<Option<CommonQuery>>,
     found: Vec<Option<quick::Found>>,
     located: Vec<Option<quick::Located>>,
+    /// The buckets that their answers are counted in; none for those that are not limited.
+    buckets: Vec<Option<u64>>,
+    limiter: Limiter,
 }
 
 impl Steps {
-    fn new(batch: usize) -> Self {
-        Self { queries: vec![None; batch], found: vec![None; batch], located: vec![None; batch] }
+    fn new(batch: usize, limiter: Limiter) -> Self {
+        Self {
+            queries: vec![None; batch],
+            found: vec![None; batch],
+            located: vec![None; batch],
+            buckets: vec![None; batch],
+            limiter,
+        }
     }
 
     /// Answers a batch: the common queries the short way, the others the long way.
-    fn answer(
-        &mut self,
-        batch: &mut Batch,
-        count: usize,
-        moment: &Moment,
-        sequences: &OwnSequences,
-    ) {
+    fn answer(&mut self, batch: &mut Batch, count: usize, turn: &Turn<'_>) {
         // A fault in one answer is that answer's failure, and the long way says which it is.
-        let short = AssertUnwindSafe(|| self.look_up(batch, count, moment, sequences));
+        let short = AssertUnwindSafe(|| self.look_up(batch, count, turn));
         if catch_unwind(short).is_err() {
             self.located.fill(None);
             error!("the short way panicked; the batch takes the long way");
         }
         for i in 0..count {
-            let query = self.queries.get(i).and_then(Option::as_ref);
-            let located = self.located.get(i).copied().flatten();
-            let Some((message, source, out)) = batch.query(i) else { continue };
-            let length = match (query, located) {
-                (Some(query), Some(located)) => {
-                    let Moment { state, quick, .. } = moment;
-                    let short =
-                        || quick.answer(message, query, located, &state.locator, sequences, out);
-                    catch_unwind(AssertUnwindSafe(short)).unwrap_or_default()
-                }
-                _ => None,
-            };
-            let length = length.or_else(|| {
-                let Moment { state, plan, .. } = moment;
-                answer(
-                    message,
-                    source,
-                    &Responder { state, plan, sequences },
-                    Transport::Datagram,
-                    out,
-                )
-            });
-            if let Some(length) = length {
+            if let Some(length) = self.reply(batch, i, turn) {
                 batch.reply(i, length);
             }
+        }
+    }
+
+    /// Answers one query of a batch; none if it gets no reply.
+    #[inline]
+    fn reply(&mut self, batch: &mut Batch, i: usize, turn: &Turn<'_>) -> Option<usize> {
+        let (message, source, out) = batch.query(i)?;
+        let query = self.queries.get(i).and_then(Option::as_ref);
+        let located = self.located.get(i).and_then(Option::as_ref);
+        let Moment { state, quick, .. } = turn.moment;
+        let length = query.zip(located).and_then(|(query, located)| {
+            let short =
+                || quick.answer(message, query, *located, &state.locator, turn.sequences, out);
+            catch_unwind(AssertUnwindSafe(short)).unwrap_or_default()
+        });
+        let arrival = Arrival::datagram(source, &turn.cookies);
+        let (length, bucket) = match length {
+            Some(length) => (length, self.buckets.get(i).copied().flatten()),
+            None => {
+                let made = reply::make(message, &arrival, &turn.responder(), out)?;
+                let key = || self.limiter.key(&state.rate_limit, source, made.equal);
+                (made.length, if made.is_proven { None } else { key() })
+            }
+        };
+        let Some(bucket) = bucket else { return Some(length) };
+        match self.limiter.count(&state.rate_limit, bucket, turn.now) {
+            Verdict::Send => Some(length),
+            Verdict::Truncate => reply::truncated(message, &arrival, out),
+            Verdict::Drop => None,
         }
     }
 
     /// Reads the batch's common queries, finds their names, and locates their clients. The steps are
     /// loops of their own, short enough for the processor to wait for the memory of several queries
     /// at once.
-    fn look_up(
-        &mut self,
-        batch: &mut Batch,
-        count: usize,
-        moment: &Moment,
-        sequences: &OwnSequences,
-    ) {
-        let Moment { state, quick, .. } = moment;
+    fn look_up(&mut self, batch: &mut Batch, count: usize, turn: &Turn<'_>) {
+        let Moment { state, quick, .. } = turn.moment;
         let mut approached = 0;
         for (i, query) in self.queries.iter_mut().enumerate().take(count) {
             *query = batch.query(i).and_then(|(message, _, _)| quick::parse(message));
@@ -170,41 +211,67 @@ impl Steps {
         for (query, found) in self.queries.iter().zip(&mut self.found).take(count) {
             *found = query.as_ref().and_then(|query| quick.find(query));
         }
-        let found = self.queries.iter().zip(&self.found).enumerate().take(count);
-        for ((i, (query, found)), located) in found.zip(&mut self.located) {
+        let found = self.queries.iter().zip(&self.found).zip(&mut self.buckets);
+        let found = found.enumerate().take(count);
+        for ((i, ((query, found), bucket)), located) in found.zip(&mut self.located) {
             *located = query.as_ref().and_then(|query| {
                 let (_, source, _) = batch.query(i)?;
-                quick.locate(query, (*found)?, source, &state.locator)
+                let located =
+                    quick.locate(query, (*found)?, source, &state.locator, &turn.cookies)?;
+                let is_proven = is_proven(&located);
+                let key = || self.limiter.key(&state.rate_limit, source, query.answer_hash());
+                *bucket = if is_proven { None } else { key() };
+                is_answered(&located, state).then_some(located)
             });
         }
-        for located in self.located.iter().take(count).flatten() {
+        for (located, bucket) in self.located.iter().zip(&self.buckets).take(count) {
+            let Some(located) = located else { continue };
+            approached ^= bucket.map_or(0, |bucket| self.limiter.approach(bucket));
             if let Some((tags, key)) = quick.approach_session(located) {
-                approached ^= tags ^ sequences.approach_session(key);
+                approached ^= tags ^ turn.sequences.approach_session(key);
                 continue;
             }
             let (pool, slot) = quick.approach_pool(located);
-            approached ^= pool ^ sequences.approach(slot);
+            approached ^= pool ^ turn.sequences.approach(slot);
         }
         std::hint::black_box(approached);
     }
 }
 
-/// Answers one datagram into `out` as a worker does: the short way if it is common, else the long way.
-/// Gives the length of the reply, if there is one.
+/// True if the client has the address that it claims.
+#[inline]
+fn is_proven(located: &quick::Located) -> bool {
+    located.judged().is_some_and(|judged| judged.is_valid)
+}
+
+/// True if nothing more is asked of a client before it is answered.
+#[inline]
+fn is_answered(located: &quick::Located, state: &State) -> bool {
+    !state.require_cookies || located.judged().is_none_or(|judged| judged.is_valid)
+}
+
+/// Answers one datagram into `out` as a worker does, but for response rate limiting: the short way if it is
+/// common, else the long way. Gives the length of the reply, if there is one.
 #[inline]
 pub fn answer_one(
     message: &[u8],
     source: IpAddr,
+    cookies: &Cookies,
     quick: &Quick,
     responder: &Responder<'_, impl Memory>,
     out: &mut [u8],
 ) -> Option<usize> {
-    let locator = &responder.state.locator;
+    let Responder { state, sequences, .. } = responder;
     let short = quick::parse(message).and_then(|query| {
-        let located = quick.locate(&query, quick.find(&query)?, source, locator)?;
-        quick.answer(message, &query, located, locator, responder.sequences, out)
+        let found = quick.find(&query)?;
+        let located = quick.locate(&query, found, source, &state.locator, cookies)?;
+        if !is_answered(&located, state) {
+            return None;
+        }
+        quick.answer(message, &query, located, &state.locator, *sequences, out)
     });
-    short.or_else(|| answer(message, source, responder, Transport::Datagram, out))
+    let arrival = Arrival::datagram(source, cookies);
+    short.or_else(|| reply::answer(message, &arrival, responder, out))
 }
 
 /// The numbers of the answers of one worker: nobody else draws from them. They start again with a

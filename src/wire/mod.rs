@@ -14,13 +14,15 @@ pub enum Transport {
     Datagram,
     /// In a stream: the reply is bounded by its 16-bit length.
     Stream,
+    /// In a stream that nobody else can read: what is padded comes back padded (RFC 7830 section 6).
+    Encrypted,
 }
 
 impl Transport {
     /// The largest reply, in octets.
     pub fn limit(self, edns: Option<Edns>) -> usize {
         match (self, edns) {
-            (Self::Stream, _) => usize::from(u16::MAX),
+            (Self::Stream | Self::Encrypted, _) => usize::from(u16::MAX),
             (Self::Datagram, Some(edns)) => usize::from(edns.reply_size()),
             (Self::Datagram, None) => usize::from(PLAIN_UDP),
         }

@@ -2,8 +2,11 @@
 
 use arrayvec::ArrayVec;
 
-use crate::answer::{Answer, ExtendedError};
-use crate::query::{Edns, HEADER, OPTION_CLIENT_SUBNET, OPTION_EXTENDED_ERROR, Question};
+use crate::answer::{Answer, ExtendedError, Extras};
+use crate::query::{
+    Edns, HEADER, OPTION_CLIENT_SUBNET, OPTION_COOKIE, OPTION_EXTENDED_ERROR, OPTION_KEEPALIVE,
+    OPTION_NSID, Question,
+};
 
 /// The octets of an OPT record without options (RFC 6891 section 6.1.2).
 pub const OPT: usize = 11;
@@ -11,6 +14,8 @@ pub const OPT: usize = 11;
 const OPTION: usize = 4;
 /// The longest text of an extended error, in octets.
 const MAX_ERROR_TEXT: usize = 256;
+/// Padded replies are a multiple of this many octets long (RFC 8467 section 4.1).
+const BLOCK: usize = 468;
 
 /// The options of a reply.
 #[derive(Debug)]
@@ -19,6 +24,8 @@ pub struct ReplyOptions<'s> {
     pub dnssec_ok: bool,
     /// The data of the client subnet option, if the query had one.
     pub client_subnet: Option<ArrayVec<u8, 20>>,
+    /// The server's identifier, cookie and keepalive.
+    pub extras: Extras<'s>,
     /// The extended error, and the most octets that its text may have.
     pub extended_error: Option<(ExtendedError<'s>, usize)>,
 }
@@ -34,26 +41,48 @@ impl<'s> ReplyOptions<'s> {
     ) -> Self {
         let client_subnet = edns.client_subnet.map(|subnet| subnet.reply(answer.ecs_scope));
         let question = question.map_or(0, Question::length);
-        let subnet = client_subnet.as_ref().map_or(0, |data| OPTION + data.len());
-        let taken = HEADER + question + OPT + subnet + OPTION + 2;
-        let extended_error = answer
+        let mut options = Self {
+            dnssec_ok: edns.dnssec_ok,
+            client_subnet,
+            extras: answer.extras,
+            extended_error: None,
+        };
+        let taken = HEADER + question + options.record_length() + OPTION + 2;
+        options.extended_error = answer
             .extended_error
             .filter(|_| taken <= limit)
             .map(|error| (error, MAX_ERROR_TEXT.min(limit - taken)));
-        Self { dnssec_ok: edns.dnssec_ok, client_subnet, extended_error }
+        options
     }
 
-    /// The length of the OPT record with these options.
+    /// The octets of zeros that pad a reply which is this long without the option; none if it is not padded,
+    /// or there is no room.
+    pub fn padding(&self, length: usize, limit: usize) -> Option<usize> {
+        let least = length + OPTION;
+        let padded = least.next_multiple_of(BLOCK).min(limit);
+        if self.extras.padded { padded.checked_sub(least) } else { None }
+    }
+
+    /// The length of the OPT record with these options, without padding.
     pub fn record_length(&self) -> usize {
         let mut length = OPT;
         self.each(|_, data| length += OPTION + data.len());
         length
     }
 
-    /// Gives each option's code and data.
+    /// Gives each option's code and data, but for padding.
     pub fn each(&self, mut give: impl FnMut(u16, &[u8])) {
         if let Some(data) = &self.client_subnet {
             give(OPTION_CLIENT_SUBNET, data);
+        }
+        if let Some(cookie) = &self.extras.cookie {
+            give(OPTION_COOKIE, cookie);
+        }
+        if let Some(nsid) = self.extras.nsid {
+            give(OPTION_NSID, nsid);
+        }
+        if let Some(keepalive) = self.extras.keepalive {
+            give(OPTION_KEEPALIVE, &keepalive.to_be_bytes());
         }
         if let Some((error, room)) = &self.extended_error {
             // Rare, so this may allocate.

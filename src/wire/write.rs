@@ -7,7 +7,7 @@ use arrayvec::ArrayVec;
 
 use crate::answer::{Answer, Owner, Set};
 use crate::name::parent_of;
-use crate::query::{CLASS_IN, HEADER, MAX_UDP, Question, Request};
+use crate::query::{CLASS_IN, HEADER, MAX_UDP, OPTION_PADDING, Question, Request};
 use crate::rr::RecordType;
 use crate::wire::Repeated;
 use crate::wire::opt::{OPT, ReplyOptions};
@@ -47,6 +47,7 @@ pub fn write(
         writer.opt(answer, options)?;
         counts.additionals += 1;
     }
+    let truncated = truncated || answer.extras.truncated;
     writer.header(repeated, answer, question.is_some(), truncated, &counts)?;
     Some(writer.at)
 }
@@ -139,7 +140,8 @@ impl Writer<'_> {
             (owner, _) => self.name(owner.wire(&[0]))?,
         }
         let [type_high, type_low] = set.record_type.0.to_be_bytes();
-        let [class_high, class_low] = CLASS_IN.to_be_bytes();
+        let class = question.map_or(CLASS_IN, |question| question.class);
+        let [class_high, class_low] = class.to_be_bytes();
         let [ttl_0, ttl_1, ttl_2, ttl_3] = set.ttl.seconds().to_be_bytes();
         let [length_high, length_low] = u16::try_from(rdata.len()).ok()?.to_be_bytes();
         self.put(&[
@@ -256,6 +258,8 @@ impl Writer<'_> {
         let extended = u8::try_from(answer.rcode.code() >> 4).unwrap_or(0);
         let flags = if options.dnssec_ok { 0x80 } else { 0 };
         let length = options.record_length() - OPT;
+        let padding = options.padding(self.at + OPT + length, self.limit);
+        let length = length + padding.map_or(0, |zeros| 4 + zeros);
         let [length_high, length_low] = u16::try_from(length).ok()?.to_be_bytes();
         self.put(&[0, 0, 41, size_high, size_low, extended, 0, flags, 0, length_high, length_low])?;
         let mut written = Some(());
@@ -266,7 +270,13 @@ impl Writer<'_> {
                 .and_then(|()| self.put(&length.to_be_bytes()))
                 .and_then(|()| self.put(data));
         });
-        written
+        written?;
+        let Some(zeros) = padding else { return Some(()) };
+        self.put(&OPTION_PADDING.to_be_bytes())?;
+        self.put(&u16::try_from(zeros).ok()?.to_be_bytes())?;
+        self.out.get_mut(self.at..self.at + zeros)?.fill(0);
+        self.at += zeros;
+        Some(())
     }
 
     #[inline]

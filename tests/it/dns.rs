@@ -328,6 +328,37 @@ fn any_is_answered_with_one_rrset() {
     }
 }
 
+// RFC 8482 4.1: the same at every kind of node.
+#[test]
+fn any_is_answered_at_every_kind_of_node() {
+    let server = serve();
+    let rows: [(&str, &[&str], u16); 9] = [
+        ("static", &["static.example.test. 300 TXT \"hello\""], rcode::NOERROR),
+        ("alias", &["alias.example.test. 300 CNAME www.example.test."], rcode::NOERROR),
+        ("a.wild", &["a.wild.example.test. 300 TXT \"wild\""], rcode::NOERROR),
+        ("lb", &["lb.example.test. 30 A 192.0.2.100"], rcode::NOERROR),
+        ("x.any", &["x.any.example.test. 30 A 192.0.2.100"], rcode::NOERROR),
+        ("ent", &[], rcode::NOERROR),
+        ("below.static", &[], rcode::NXDOMAIN),
+        ("sub", &[], rcode::NOERROR),
+        ("host.sub", &[], rcode::NOERROR),
+    ];
+    for (name, expected, rcode) in rows {
+        let query = Query::new(&format!("{name}.example.test"), rtype::ANY);
+        each_transport(&server, &query, |transport, reply| {
+            let what = format!("{name} over {transport}");
+            let is_referral = name.ends_with("sub");
+            assert_header(&what, reply, rcode, !is_referral);
+            assert_lines(&what, &reply.answer, expected);
+            if is_referral {
+                assert_lines(&what, &reply.authority, &SUB_NS);
+            } else if expected.is_empty() {
+                assert_lines(&what, &reply.authority, &[NEGATIVE_SOA]);
+            }
+        });
+    }
+}
+
 // RFC 9460 2.2: TargetName is not compressed.
 #[test]
 fn names_in_the_data_of_newer_types_are_not_compressed() {

@@ -125,9 +125,14 @@ pub(crate) fn is_missing(tool: &str, argument: &str, package: &str) -> bool {
     if Command::new(tool).arg(argument).stdin(Stdio::null()).output().is_ok() {
         return false;
     }
-    assert!(std::env::var_os(REQUIRE_ALL).is_none(), "{tool} is missing ({package})");
+    assert!(!is_required(), "{tool} is missing ({package})");
     eprintln!("skipped: {tool} is needed (Debian: {package})");
     true
+}
+
+/// True where nothing may be skipped.
+pub(crate) fn is_required() -> bool {
+    std::env::var_os(REQUIRE_ALL).is_some()
 }
 
 /// A finished run of the program.

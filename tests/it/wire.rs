@@ -33,6 +33,7 @@ pub(crate) mod rcode {
     pub(crate) const REFUSED: u16 = 5;
     pub(crate) const NOTAUTH: u16 = 9;
     pub(crate) const BADVERS: u16 = 16;
+    pub(crate) const BADCOOKIE: u16 = 23;
 }
 
 /// Header bits, as they stand in the second 16 bits of a message.
@@ -48,8 +49,11 @@ pub(crate) mod bit {
 
 /// The EDNS option codes the tests look at.
 pub(crate) mod option {
+    pub(crate) const NSID: u16 = 3;
     pub(crate) const CLIENT_SUBNET: u16 = 8;
+    pub(crate) const COOKIE: u16 = 10;
     pub(crate) const TCP_KEEPALIVE: u16 = 11;
+    pub(crate) const PADDING: u16 = 12;
     pub(crate) const EXTENDED_ERROR: u16 = 15;
 }
 
@@ -279,6 +283,7 @@ pub(crate) struct Reply {
 pub(crate) struct Record {
     pub(crate) owner: String,
     pub(crate) rtype: u16,
+    pub(crate) class: u16,
     pub(crate) ttl: u32,
     pub(crate) data: String,
     pub(crate) rdata: Vec<u8>,
@@ -320,6 +325,11 @@ impl Reply {
         let additional = reader.section(counts[3], &mut opt)?;
         if reader.at != octets.len() {
             return Err(format!("{} octets left over", octets.len() - reader.at));
+        }
+        let asked = question.last_chunk().map_or(CLASS_IN, |class| u16::from_be_bytes(*class));
+        let mut records = answer.iter().chain(&authority).chain(&additional);
+        if let Some(Record { owner, class, .. }) = records.find(|record| record.class != asked) {
+            return Err(format!("class {class} at {owner}"));
         }
         let octets = octets.to_vec();
         Ok(Self { octets, id, flags, question, answer, authority, additional, opt })
@@ -414,11 +424,8 @@ impl<'a> Reader<'a> {
             let start = self.at;
             let rdata = self.take(size)?.to_vec();
             if number != rtype::OPT {
-                if class != CLASS_IN {
-                    return Err(format!("class {class} at {owner}"));
-                }
                 let data = Self { message: self.message, at: start }.data(number, self.at)?;
-                records.push(Record { owner, rtype: number, ttl, data, rdata });
+                records.push(Record { owner, rtype: number, class, ttl, data, rdata });
             } else if opt.is_some() || owner != "." {
                 return Err("a second OPT, or one that is not at the root".into());
             } else {

@@ -6,18 +6,18 @@ use std::net::{IpAddr, Ipv4Addr};
 use meridian::config::build::{Files, build};
 use meridian::config::report::{Report, Source};
 use meridian::config::server::Server;
+use meridian::cookies::Cookies;
 use meridian::name::Name;
 use meridian::query::{Question, Rcode};
 use meridian::quick::Quick;
 use meridian::respond::{Client, Responder};
 use meridian::rr::RecordType;
-use meridian::serve::reply;
+use meridian::serve::reply::{self, Arrival};
 use meridian::serve::udp;
 use meridian::state::State;
 use meridian::steer::FirstOnly;
 use meridian::steer::availability::{Health, HealthState};
 use meridian::steer::plan::Plan;
-use meridian::wire::Transport;
 
 use crate::scope::octets_of;
 
@@ -105,10 +105,16 @@ fn every_client_meets_the_nearest_pool_by_both_ways() {
             let message = octets_of(balancer, RecordType::A, client(number), 24);
             let (mut short, mut long) = ([0; 1280], [0; 1280]);
             let source = client(0);
-            let by_short = udp::answer_one(&message, source, &quick, &responder, &mut short);
+            let by_short =
+                udp::answer_one(&message, source, &Cookies::OFF, &quick, &responder, &mut short);
             assert_eq!(
                 by_short,
-                reply::answer(&message, source, &responder, Transport::Datagram, &mut long)
+                reply::answer(
+                    &message,
+                    &Arrival::datagram(source, &Cookies::OFF),
+                    &responder,
+                    &mut long
+                )
             );
             assert_eq!(short, long, "client {number} of lb{balancer}");
         }

@@ -11,9 +11,11 @@ use meridian::answer::{Answer, Set};
 use meridian::config::build::{Files, build};
 use meridian::config::report::{Report, Source};
 use meridian::config::server::Server;
+use meridian::cookies::{Cookies, Secret, Secrets};
 use meridian::query::{self, Edns, Question, Request};
-use meridian::quick::Quick;
+use meridian::quick::{self, Quick};
 use meridian::respond::{Responder, respond};
+use meridian::serve::reply::{self, Arrival};
 use meridian::serve::sequences::SharedSequences;
 use meridian::serve::udp;
 use meridian::state::State;
@@ -50,7 +52,8 @@ impl<'s> Ways<'s> {
     /// What a worker replies.
     fn by_worker(&self, message: &[u8], resolver: IpAddr) -> Option<Vec<u8>> {
         let mut out = [0; 1280];
-        let length = udp::answer_one(message, resolver, &self.quick, &self.worker, &mut out)?;
+        let length =
+            udp::answer_one(message, resolver, &Cookies::OFF, &self.quick, &self.worker, &mut out)?;
         Some(out[..length].to_vec())
     }
 }
@@ -66,7 +69,7 @@ fn answered(message: &[u8], ways: &Ways<'_>, transport: Transport) -> Option<Vec
     let resolver = IpAddr::V4(Ipv4Addr::new(198, 51, 100, 1));
     let by_worker = match transport {
         Transport::Datagram => Some(ways.by_worker(message, resolver)),
-        Transport::Stream => None,
+        Transport::Stream | Transport::Encrypted => None,
     };
     let Some(answer) = respond(&request, resolver, &ways.long) else {
         let is_reply = message.get(2).is_some_and(|flags| flags & 0x80 != 0);
@@ -501,6 +504,86 @@ proptest! {
             }
         }
     }
+}
+
+/// A steered name of one answer, which the short way knows.
+fn steered() -> State {
+    state_of(
+        "zone = \"example.test\"\n\
+         [[records]]\nname = \"@\"\ntype = \"NS\"\ndata = [\"ns.elsewhere.test.\"]\n\
+         [pools.p]\norigins = [{ name = \"o\", address = \"192.0.2.1\" }]\n\
+         [load_balancers.lb]\npools = [\"p\"]\n",
+    )
+}
+
+/// A query for it with these options.
+fn with_options(options: &[u8]) -> Vec<u8> {
+    let mut octets = vec![0x12, 0x34, 0, 0, 0, 1, 0, 0, 0, 0, 0, 1];
+    octets.extend(b"\x02lb");
+    octets.extend(APEX);
+    octets.extend([0, 1, 0, 1, 0, 0, 41, 4, 0xd0, 0, 0, 0, 0, 0]);
+    octets.push(u8::try_from(options.len()).unwrap());
+    octets.extend(options);
+    octets
+}
+
+// Whatever the cookie, and beside a client subnet.
+#[test]
+fn both_ways_answer_cookies_alike() {
+    let state = steered();
+    let plan = Plan::new(&state.pools, &Health::default());
+    let sequences = sequences(&state);
+    let ways = Ways::new(&state, &plan, &sequences);
+    let secrets = Secrets { current: Secret([7; 16]), previous: None };
+    let source = IpAddr::V4(Ipv4Addr::new(198, 51, 100, 1));
+    let subnet = [0, 8, 0, 7, 0, 1, 24, 0, 192, 0, 2];
+    let mut cookie = vec![0, 10, 0, 8, 1, 2, 3, 4, 5, 6, 7, 8];
+    for (now, is_new) in [(1000, true), (1001, false), (3000, true), (9000, true)] {
+        let cookies = Cookies::new(Some(secrets), now);
+        let mut replies = Vec::new();
+        for options in [cookie.clone(), [&subnet[..], &cookie].concat()] {
+            let message = with_options(&options);
+            let (mut short, mut long) = ([0; 1280], [0; 1280]);
+            let arrival = Arrival::datagram(source, &cookies);
+            let by_long = reply::answer(&message, &arrival, &ways.long, &mut long).unwrap();
+            let by_short = quick::parse(&message).map(|query| {
+                let found = ways.quick.find(&query).unwrap();
+                let locator = &state.locator;
+                let located = ways.quick.locate(&query, found, source, locator, &cookies).unwrap();
+                let sequences = ways.worker.sequences;
+                ways.quick.answer(&message, &query, located, locator, sequences, &mut short)
+            });
+            let by_short = by_short.expect("a common query").expect("a reply");
+            assert_eq!(short[..by_short], long[..by_long], "{now}");
+            replies.push(long[by_long - 28..by_long].to_vec());
+        }
+        assert_eq!(replies[0], replies[1], "the cookie comes last");
+        assert_eq!(replies[0] != cookie, is_new, "{now}");
+        cookie.clone_from(&replies[0]);
+    }
+}
+
+// RFC 8467 4.1: blocks of 468 octets, where nobody else reads them and the client pads too.
+#[test]
+fn padded_replies_are_whole_blocks() {
+    let state = steered();
+    let plan = Plan::new(&state.pools, &Health::default());
+    let sequences = sequences(&state);
+    let ways = Ways::new(&state, &plan, &sequences);
+    let source = IpAddr::V4(Ipv4Addr::LOCALHOST);
+    let length = |options: &[u8], transport| {
+        let arrival = Arrival { transport, ..Arrival::datagram(source, &Cookies::OFF) };
+        let mut out = vec![0xff; 65_535];
+        let length = reply::answer(&with_options(options), &arrival, &ways.long, &mut out).unwrap();
+        strict::parse(&out[..length]);
+        assert!(HickoryMessage::from_vec(&out[..length]).is_ok());
+        length
+    };
+    let padded = [0, 12, 0, 3, 0, 0, 0];
+    let plain = length(&padded, Transport::Stream);
+    assert!(plain < 100 && length(&padded, Transport::Datagram) == plain);
+    assert_eq!(length(&[], Transport::Encrypted), plain);
+    assert_eq!(length(&padded, Transport::Encrypted), 468);
 }
 
 // Aliases that lead in a circle, or into themselves for ever.

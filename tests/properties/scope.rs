@@ -4,19 +4,19 @@
 use std::fmt::Write as _;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
+use meridian::cookies::Cookies;
 use meridian::name::Name;
 use meridian::query::{ClientSubnet, Question, Rcode};
 use meridian::quick::Quick;
 use meridian::respond::{Client, Responder};
 use meridian::rr::RecordType;
-use meridian::serve::reply::answer;
+use meridian::serve::reply::{Arrival, answer};
 use meridian::serve::udp;
 use meridian::steer::FirstOnly;
 use meridian::steer::availability::{Health, HealthState};
 use meridian::steer::load_balancer::Answers;
 use meridian::steer::plan::Plan;
 use meridian::steer::pool::PoolId;
-use meridian::wire::Transport;
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::select;
@@ -238,8 +238,8 @@ proptest! {
                     let message = octets_of(balancer, record_type, client, source);
                     let (mut short, mut long) = ([0; 1280], [0; 1280]);
                     let short_length =
-                        udp::answer_one(&message, resolver, &quick, &responder, &mut short);
-                    let long_length = answer(&message, resolver, &responder, Transport::Datagram, &mut long);
+                        udp::answer_one(&message, resolver, &Cookies::OFF, &quick, &responder, &mut short);
+                    let long_length = answer(&message, &Arrival::datagram(resolver, &Cookies::OFF), &responder, &mut long);
                     prop_assert!(long_length.is_some());
                     prop_assert_eq!(short_length, long_length);
                     prop_assert_eq!(&short[..], &long[..]);

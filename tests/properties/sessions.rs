@@ -6,12 +6,14 @@ use std::collections::HashMap;
 use std::net::IpAddr;
 
 use meridian::config::load_balancers::reachable_pools;
+use meridian::cookies::Cookies;
 use meridian::name::Name;
 use meridian::query::{ClientSubnet, Question, Rcode};
 use meridian::quick::{self, Quick};
 use meridian::respond::{Client, Responder};
 use meridian::rr::RecordType;
-use meridian::serve::{reply, udp};
+use meridian::serve::reply::{self, Arrival};
+use meridian::serve::udp;
 use meridian::state::State;
 use meridian::steer::Sequences;
 use meridian::steer::availability::{Health, HealthState, PoolOverride};
@@ -20,7 +22,6 @@ use meridian::steer::pool::{Family, PoolId};
 use meridian::steer::session::{
     Failback, OriginTag, SessionAffinity, SessionKey, SessionSettings, Sessions,
 };
-use meridian::wire::Transport;
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;
 
@@ -263,7 +264,8 @@ fn is_answered_short(message: &[u8], state: &State, quick: &Quick, kept: &Kept) 
     let answered = || {
         let query = quick::parse(message)?;
         let resolver = IpAddr::from([198, 51, 100, 1]);
-        let located = quick.locate(&query, quick.find(&query)?, resolver, &state.locator)?;
+        let located =
+            quick.locate(&query, quick.find(&query)?, resolver, &state.locator, &Cookies::OFF)?;
         quick.answer(message, &query, located, &state.locator, kept, &mut [0; 1280])
     };
     answered().is_some()
@@ -284,9 +286,14 @@ fn check_ways(
     let long = Responder { state, plan, sequences: &twin };
     for _ in 0..2 {
         let (mut short_out, mut long_out) = ([0; 1280], [0; 1280]);
-        let short_length = udp::answer_one(&message, resolver, quick, &worker, &mut short_out);
-        let long_length =
-            reply::answer(&message, resolver, &long, Transport::Datagram, &mut long_out);
+        let short_length =
+            udp::answer_one(&message, resolver, &Cookies::OFF, quick, &worker, &mut short_out);
+        let long_length = reply::answer(
+            &message,
+            &Arrival::datagram(resolver, &Cookies::OFF),
+            &long,
+            &mut long_out,
+        );
         prop_assert!(long_length.is_some());
         prop_assert_eq!(short_length, long_length);
         prop_assert_eq!(&short_out[..], &long_out[..]);
