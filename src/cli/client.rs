@@ -77,6 +77,16 @@ impl fmt::Display for Problem {
     }
 }
 
+/// The exit code of a command that asked a server: whether it is good, or what went wrong, which is
+/// told.
+pub(super) fn exit_code(outcome: Result<bool, Problem>) -> ExitCode {
+    match outcome {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::from(EXIT_NO),
+        Err(problem) => problem.tell(),
+    }
+}
+
 impl Problem {
     /// Says what is wrong; the exit code.
     pub(super) fn tell(&self) -> ExitCode {

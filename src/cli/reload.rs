@@ -8,8 +8,8 @@ use serde::Deserialize;
 use serde_json::json;
 
 use crate::changes::Changes;
-use crate::cli::client::{Problem, ServerArguments};
-use crate::cli::{EXIT_NO, print_text};
+use crate::cli::client::{Problem, ServerArguments, exit_code};
+use crate::cli::print_text;
 
 /// The arguments of `meridian reload`.
 #[derive(Args, Debug)]
@@ -49,11 +49,7 @@ struct Mistake {
 
 impl Reload {
     pub(super) fn run(self) -> ExitCode {
-        match self.try_run() {
-            Ok(true) => ExitCode::SUCCESS,
-            Ok(false) => ExitCode::from(EXIT_NO),
-            Err(problem) => problem.tell(),
-        }
+        exit_code(self.try_run())
     }
 
     fn try_run(&self) -> Result<bool, Problem> {

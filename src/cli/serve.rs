@@ -15,7 +15,7 @@ use tracing_subscriber::util::SubscriberInitExt;
 use tracing_subscriber::{Layer, fmt};
 
 use crate::cli::{EXIT_NO, EXIT_USAGE, FileArguments, print_diagnostics};
-use crate::config::files::{Paths, load, read_token};
+use crate::config::files::{Paths, load, read_secrets};
 use crate::config::report::{Report, Severity};
 use crate::serve::reload::log_diagnostics;
 
@@ -50,7 +50,7 @@ impl Serve {
         raise_open_files();
         let report = Report::default();
         let (server, state) = load(&paths, &report);
-        let token = read_token(&server, &report);
+        let secrets = read_secrets(&server, &report);
         let state = state.filter(|_| !report.has_errors());
         let diagnostics = report.into_sorted();
         let filter = self.log.as_deref().or(server.log.as_deref()).unwrap_or(DEFAULT_LOG);
@@ -68,7 +68,7 @@ impl Serve {
         };
         start_log(filter);
         log_diagnostics(&diagnostics);
-        match crate::serve::serve(paths, server, state, token, early_hangup) {
+        match crate::serve::serve(paths, server, state, secrets, early_hangup) {
             Ok(()) => ExitCode::SUCCESS,
             Err(error) => {
                 eprintln!("meridian: {error}");

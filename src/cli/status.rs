@@ -7,8 +7,8 @@ use std::time::Duration;
 use clap::Args;
 
 use crate::admin::status::{AddressStatus, OriginStatus, PoolStatus, Status};
-use crate::cli::client::{Problem, ServerArguments};
-use crate::cli::{EXIT_NO, print_text};
+use crate::cli::client::{Problem, ServerArguments, exit_code};
+use crate::cli::print_text;
 use crate::config::duration::show_age;
 
 /// The width of a table where it goes to no terminal.
@@ -26,11 +26,7 @@ pub(super) struct StatusCommand {
 
 impl StatusCommand {
     pub(super) fn run(self) -> ExitCode {
-        match self.try_run() {
-            Ok(true) => ExitCode::SUCCESS,
-            Ok(false) => ExitCode::from(EXIT_NO),
-            Err(problem) => problem.tell(),
-        }
+        exit_code(self.try_run())
     }
 
     fn try_run(&self) -> Result<bool, Problem> {

@@ -9,8 +9,10 @@ use std::path::{Path, PathBuf};
 
 use crate::config::admin::{SHORTEST_TOKEN, Token, TokenError};
 use crate::config::build::{Files, build};
+use crate::config::reader::Place;
 use crate::config::report::{Report, Source};
 use crate::config::server::Server;
+use crate::config::tls::{Certificate, CertificateError, Tls};
 use crate::locate::mmdb::only_database;
 use crate::state::State;
 
@@ -66,9 +68,51 @@ pub fn read_server(paths: &Paths, report: &Report) -> Server {
     server
 }
 
+/// What is read of files that are kept from others.
+#[derive(Clone, Debug, Default)]
+pub struct Secrets {
+    /// The token of the admin service, where a file is named.
+    pub token: Option<Token>,
+    /// The certificate of TLS, where files are named.
+    pub certificate: Option<Certificate>,
+}
+
+/// Reads the secrets that the settings name. Mistakes are reported.
+pub fn read_secrets(server: &Server, report: &Report) -> Secrets {
+    Secrets { token: read_token(server, report), certificate: read_certificate(server, report) }
+}
+
+fn read_certificate(server: &Server, report: &Report) -> Option<Certificate> {
+    let Tls { cert: (cert, cert_place), key: (key, key_place), .. } = server.tls.as_ref()?;
+    let read = |path: &Path, place: &Place| match read_regular(path) {
+        Ok(content) => Some(content),
+        Err(error) => {
+            let message = format!("{} cannot be read: {error}", path.display());
+            place.error(report, message, "name a file in PEM that the server can read");
+            None
+        }
+    };
+    let (chain, secret) = (read(cert, cert_place), read(key, key_place));
+    let wrong = |place: &Place, path: &Path, error: CertificateError, help| {
+        place.error(report, format!("{}: {error}", path.display()), help);
+    };
+    let chain = Certificate::chain(&chain?).map_err(|error| {
+        wrong(
+            cert_place,
+            cert,
+            error,
+            "give the certificate, then those that lead to an authority",
+        );
+    });
+    let certificate = Certificate::new(chain.ok()?, &secret?).map_err(|error| {
+        wrong(key_place, key, error, "give the private key of the certificate in PEM");
+    });
+    certificate.ok()
+}
+
 /// Reads the token of the admin service, where a file is named. None too if that is a mistake, which
 /// is reported.
-pub fn read_token(server: &Server, report: &Report) -> Option<Token> {
+fn read_token(server: &Server, report: &Report) -> Option<Token> {
     let (path, place) = server.admin.as_ref()?.token_file.as_ref()?;
     let shown = path.display();
     let text = match read_text(path) {

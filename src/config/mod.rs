@@ -28,4 +28,5 @@ pub mod report;
 pub mod rtt;
 pub mod server;
 pub mod sessions;
+pub mod tls;
 pub mod zone_file;

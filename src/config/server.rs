@@ -8,6 +8,7 @@ use crate::config::admin::Admin;
 use crate::config::reader::{File, Place, Table, Value};
 use crate::config::report::{Report, Source};
 use crate::config::sessions::{DEFAULT_MAX_SESSIONS, max_sessions};
+use crate::config::tls::Tls;
 
 /// The port that is listened on by default: no privilege is needed for it.
 pub const DEFAULT_PORT: u16 = 5300;
@@ -80,6 +81,8 @@ pub struct Server {
     pub tcp: TcpSettings,
     /// The most sessions that are kept.
     pub max_sessions: usize,
+    /// How TLS is served, if it is.
+    pub tls: Option<Tls>,
     /// The point of presence of this node.
     pub pop: Option<String>,
     /// The name of the region of this node, and where it stands.
@@ -116,6 +119,7 @@ impl Default for Server {
             udp: UdpSettings::default(),
             tcp: TcpSettings::default(),
             max_sessions: DEFAULT_MAX_SESSIONS,
+            tls: None,
             pop: None,
             region: None,
             startup_wait: DEFAULT_STARTUP_WAIT,
@@ -146,7 +150,7 @@ impl Server {
         let mut server = Self::within(&folder);
         let document = File::parse(source, report);
         let root = document.root();
-        root.not_offered(&["tls", "cluster"]);
+        root.not_offered(&["cluster"]);
         if let Some(table) = root.optional("server").and_then(|value| value.table("a table")) {
             server.read(table, &folder);
         }
@@ -155,6 +159,9 @@ impl Server {
         }
         if let Some(table) = root.optional("tcp").and_then(|value| value.table("a table")) {
             server.tcp = parse_tcp(&table);
+        }
+        if let Some(table) = root.optional("tls").and_then(|value| value.table("a table")) {
+            server.tls = Tls::parse(&table, &folder);
         }
         server.udp.workers = server.workers;
         if let Some(table) = root.optional("sessions").and_then(|value| value.table("a table")) {

@@ -33,11 +33,8 @@ pub(super) async fn http1<T>(
         .handshake(io)
         .await
         .map_err(|error| Failure::of_exchange(&error))?;
-    let exchange = async {
-        let response = deadline.within(Stage::Reply, sender.send_request(request)).await?;
-        judge(response.map_err(|error| Failure::of_exchange(&error))?).await
-    };
-    beside(connection, exchange).await
+    let response = deadline.within(Stage::Reply, sender.send_request(request));
+    beside(connection, judged(response, judge)).await
 }
 
 /// Sends a request by HTTP/2, likewise.
@@ -56,11 +53,16 @@ pub(super) async fn http2<T>(
         .handshake(io)
         .await
         .map_err(|error| Failure::of_exchange(&error))?;
-    let exchange = async {
-        let response = deadline.within(Stage::Reply, sender.send_request(request)).await?;
-        judge(response.map_err(|error| Failure::of_exchange(&error))?).await
-    };
-    beside(connection, exchange).await
+    let response = deadline.within(Stage::Reply, sender.send_request(request));
+    beside(connection, judged(response, judge)).await
+}
+
+/// Waits for a response, and judges it.
+async fn judged<T>(
+    response: impl Future<Output = Result<hyper::Result<Response<Incoming>>, Failure>>,
+    judge: impl AsyncFnOnce(Response<Incoming>) -> Result<T, Failure>,
+) -> Result<T, Failure> {
+    judge(response.await?.map_err(|error| Failure::of_exchange(&error))?).await
 }
 
 /// Runs an exchange while the connection runs beside it.

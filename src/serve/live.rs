@@ -8,7 +8,7 @@ use arc_swap::{ArcSwap, Cache};
 use crate::quick::Quick;
 use crate::respond::Responder;
 use crate::serve::sequences::SharedSequences;
-use crate::serve::sessions::SharedSessions;
+use crate::serve::sessions::{SharedMemory, SharedSessions};
 use crate::state::State;
 use crate::steer::Memory;
 use crate::steer::availability::{Health, HealthState};
@@ -128,6 +128,12 @@ impl Live {
     /// The sessions of all load balancers.
     pub fn sessions(&self) -> &Arc<SharedSessions> {
         &self.sessions
+    }
+
+    /// What answers of a moment leave for those after them, where threads share it; at the present time.
+    pub fn memory<'m>(&'m self, moment: &'m Moment) -> SharedMemory<'m> {
+        let sessions = self.sessions.at(self.sessions.now());
+        SharedMemory { sequences: &moment.sequences, sessions }
     }
 
     /// Makes room for sessions if a load balancer has them.

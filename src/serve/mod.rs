@@ -2,6 +2,8 @@
 
 pub mod connections;
 pub mod control;
+pub mod doh;
+pub mod http;
 pub mod live;
 pub mod mmsg;
 pub mod prober;
@@ -12,6 +14,7 @@ pub mod sessions;
 pub mod sockets;
 pub mod standing;
 pub mod stream;
+pub mod tls;
 pub mod udp;
 
 use std::hash::{BuildHasher, RandomState};
@@ -27,9 +30,9 @@ use tokio::sync::{mpsc, watch};
 use tracing::{info, warn};
 
 use crate::admin::{Phase, Running, Service};
-use crate::config::admin::Token;
-use crate::config::files::Paths;
+use crate::config::files::{Paths, Secrets};
 use crate::config::server::{Server, TcpSettings, UdpSettings};
+use crate::config::tls::Tls;
 use crate::probe::{Prober, ProberError, ProberSettings};
 use crate::serve::connections::Connections;
 use crate::serve::control::Control;
@@ -38,7 +41,7 @@ use crate::serve::prober::{start_prober, start_recorder};
 use crate::serve::reload::{Reloader, keep_serials, remembered_serials};
 use crate::serve::sessions::SharedSessions;
 use crate::serve::sockets::{BindError, Bound, bind, bind_tcp};
-use crate::serve::stream::Streams;
+use crate::serve::stream::{Carrier, Streams};
 use crate::serve::udp::WorkerSettings;
 use crate::state::State;
 
@@ -59,13 +62,16 @@ pub enum ServeError {
     /// Nothing can be probed as configured.
     #[error(transparent)]
     Prober(#[from] ProberError),
+    /// TLS cannot be set up.
+    #[error("cannot serve TLS: {0}")]
+    Tls(#[from] tokio_rustls::rustls::Error),
     /// The system refuses threads, signals or sockets.
     #[error("cannot start: {0}")]
     System(#[from] io::Error),
 }
 
-/// Serves a state until SIGTERM or SIGINT; SIGHUP reads the files again; `token` is that of the admin
-/// service; `early_hangup` tells of one that came while they were read the first time.
+/// Serves a state until SIGTERM or SIGINT; SIGHUP reads the files again; `secrets` are what files
+/// have that are kept from others; `early_hangup` tells of one that came while they were read the first time.
 ///
 /// # Errors
 /// [`ServeError`] if it cannot start.
@@ -73,7 +79,7 @@ pub fn serve(
     paths: Paths,
     server: Server,
     mut state: State,
-    token: Option<Token>,
+    secrets: Secrets,
     early_hangup: Arc<AtomicBool>,
 ) -> Result<(), ServeError> {
     let mut builder = tokio::runtime::Builder::new_multi_thread();
@@ -86,7 +92,12 @@ pub fn serve(
         let _within = runtime.enter();
         Signals::new()?
     };
-    let sockets = Sockets { dns: bind_all(&server)?, admin: bind_admin(&server)? };
+    let sockets = Sockets {
+        dns: bind_all(&server)?,
+        dot: bind_tls(&server, |tls| &tls.dot)?,
+        doh: bind_tls(&server, |tls| &tls.doh)?,
+        admin: bind_admin(&server)?,
+    };
     let mut serials = remembered_serials(&server);
     keep_serials(&server, &mut state, &mut serials);
     let prober = Arc::new(prober_of(&server, &state)?);
@@ -98,7 +109,7 @@ pub fn serve(
     let control = Arc::new(control);
     start_prober(targets, to_recorder)?;
     start_recorder(results, Arc::clone(&control))?;
-    let reloader = Reloader::new(paths, server.clone(), Arc::clone(&control), serials, token);
+    let reloader = Reloader::new(paths, server.clone(), Arc::clone(&control), serials, secrets);
     let reloader = Arc::new(reloader);
     runtime.block_on(run(&server, &control, reloader, sockets, signals, &early_hangup))?;
     control.stop_probing();
@@ -133,9 +144,20 @@ fn bind_admin(server: &Server) -> Result<Vec<(SocketAddr, TcpListener)>, BindErr
     addresses.map(|&address| bind_tcp(address, server.freebind)).collect()
 }
 
+/// Binds addresses of TLS, if it is served.
+fn bind_tls(
+    server: &Server,
+    of: fn(&Tls) -> &Vec<SocketAddr>,
+) -> Result<Vec<(SocketAddr, TcpListener)>, BindError> {
+    let addresses = server.tls.iter().flat_map(of);
+    addresses.map(|&address| bind_tcp(address, server.freebind)).collect()
+}
+
 /// What is bound before anything is waited for, so that errors come at once.
 struct Sockets {
     dns: Vec<Bound>,
+    dot: Vec<(SocketAddr, TcpListener)>,
+    doh: Vec<(SocketAddr, TcpListener)>,
     admin: Vec<(SocketAddr, TcpListener)>,
 }
 
@@ -152,6 +174,23 @@ fn prober_of(server: &Server, state: &State) -> Result<Prober, ProberError> {
 /// The cores that this process may run on.
 fn cores() -> usize {
     std::thread::available_parallelism().map_or(1, std::num::NonZero::get)
+}
+
+/// The listeners of TLS, each with what carries messages over its connections.
+fn encrypted(
+    server: &Server,
+    reloader: &Reloader,
+    dot: Vec<(SocketAddr, TcpListener)>,
+    doh: Vec<(SocketAddr, TcpListener)>,
+) -> Result<Vec<(SocketAddr, TcpListener, Carrier)>, ServeError> {
+    let (Some(certificate), Some(tls)) = (reloader.certificate(), &server.tls) else {
+        return Ok(Vec::new());
+    };
+    let over_tls = Carrier::Tls(tls::acceptor(certificate, &[b"dot"])?);
+    let acceptor = tls::acceptor(certificate, &[b"h2", b"http/1.1"])?;
+    let over_https = Carrier::Https(acceptor, tls.doh_path.as_str().into());
+    let with = |carrier: Carrier| move |(address, listener)| (address, listener, carrier.clone());
+    Ok(dot.into_iter().map(with(over_tls)).chain(doh.into_iter().map(with(over_https))).collect())
 }
 
 /// What the connections of all listeners share, what stops them, and what waits until they have ended.
@@ -262,11 +301,15 @@ async fn run(
     early_hangup: &AtomicBool,
 ) -> Result<(), ServeError> {
     let live = control.live();
-    let Sockets { dns: sockets, admin } = sockets;
+    let Sockets { dns: sockets, dot, doh, admin } = sockets;
+    let encrypted = encrypted(server, &reloader, dot, doh)?;
     let service = Arc::new(Service::new(Arc::clone(control), Arc::clone(&reloader)));
     let admin = Running::start(&service, admin)?;
     for Bound { address, .. } in &sockets {
         info!(%address, "listening");
+    }
+    for (address, _, carrier) in &encrypted {
+        info!(%address, protocol = carrier.word(), "listening");
     }
     tokio::select! {
         () = first_results(control, server.startup_wait) => {}
@@ -285,7 +328,11 @@ async fn run(
     for Bound { address, udp, tcp } in sockets {
         workers.start(address, udp, &server.udp, live)?;
         let listener = tokio::net::TcpListener::from_std(tcp)?;
-        tokio::spawn(stream::accept(listener, streams.clone()));
+        tokio::spawn(stream::accept(listener, Carrier::Plain, streams.clone()));
+    }
+    for (_, listener, carrier) in encrypted {
+        let listener = tokio::net::TcpListener::from_std(listener)?;
+        tokio::spawn(stream::accept(listener, carrier, streams.clone()));
     }
     drop(streams);
     service.enter(Phase::Serving);

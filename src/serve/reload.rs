@@ -8,12 +8,13 @@ use tracing::{error, info, warn};
 
 use crate::changes::Changes;
 use crate::config::admin::Token;
-use crate::config::files::{Paths, load, read_token};
+use crate::config::files::{Paths, Secrets, load, read_secrets};
 use crate::config::report::{Diagnostic, Report, Severity};
 use crate::config::server::{Server, UdpSettings};
 use crate::serial::Serials;
 use crate::serve::control::Control;
 use crate::serve::prober_of;
+use crate::serve::tls::CurrentCertificate;
 use crate::state::State;
 
 /// Makes states from the files, one after the other.
@@ -23,6 +24,8 @@ pub struct Reloader {
     server: Server,
     control: Arc<Control>,
     token: ArcSwapOption<Token>,
+    /// The certificate that clients are shown.
+    certificate: Option<Arc<CurrentCertificate>>,
     /// What is served. Held for the length of a reload: they follow one another.
     served: Mutex<Served>,
 }
@@ -68,17 +71,24 @@ pub struct Refused {
 }
 
 impl Reloader {
-    /// For a server that runs with these settings and this token, and serves generation 1 with these
+    /// For a server that runs with these settings and secrets, and serves generation 1 with these
     /// serials.
     pub fn new(
         paths: Paths,
         server: Server,
         control: Arc<Control>,
         serials: Serials,
-        token: Option<Token>,
+        secrets: Secrets,
     ) -> Self {
         let served = Mutex::new(Served { generation: 1, serials });
-        Self { paths, server, control, token: ArcSwapOption::from(token.map(Arc::new)), served }
+        let token = ArcSwapOption::from(secrets.token.map(Arc::new));
+        let certificate = secrets.certificate.as_ref().map(CurrentCertificate::new).map(Arc::new);
+        Self { paths, server, control, token, certificate, served }
+    }
+
+    /// The certificate that clients are shown, if TLS is served.
+    pub fn certificate(&self) -> Option<&Arc<CurrentCertificate>> {
+        self.certificate.as_ref()
     }
 
     /// The token of the admin service, as of the last reload.
@@ -99,7 +109,7 @@ impl Reloader {
         let Served { generation, serials } = &mut *served;
         let report = Report::default();
         let (server, state) = load(&self.paths, &report);
-        let token = read_token(&server, &report);
+        let secrets = read_secrets(&server, &report);
         let state = state.filter(|_| !report.has_errors());
         let diagnostics = report.into_sorted();
         let refused = |reason, diagnostics| {
@@ -119,7 +129,10 @@ impl Reloader {
         let changes = Changes::between(&self.control.live().load().state, &state);
         *generation += 1;
         self.control.adopt(*generation, state, prober);
-        self.token.store(token.map(Arc::new));
+        self.token.store(secrets.token.map(Arc::new));
+        if let (Some(current), Some(new)) = (&self.certificate, secrets.certificate) {
+            current.replace(&new);
+        }
         Outcome::Reloaded(Box::new(Reloaded {
             generation: *generation,
             changes,
@@ -132,6 +145,10 @@ impl Reloader {
     fn at_next_start(&self, server: &Server) -> Vec<&'static str> {
         // `workers` is a setting of its own.
         let udp = |server: &Server| UdpSettings { workers: 0, ..server.udp };
+        let tls = |server: &Server| {
+            let tls = server.tls.as_ref()?;
+            Some((tls.dot.clone(), tls.doh.clone(), tls.doh_path.clone()))
+        };
         let admin = |server: &Server| server.admin.as_ref().map(|admin| admin.listen.clone());
         let settings = [
             ("listen", self.server.listen == server.listen),
@@ -140,6 +157,7 @@ impl Reloader {
             ("udp", udp(&self.server) == udp(server)),
             ("max_sessions", self.server.max_sessions == server.max_sessions),
             ("tcp", self.server.tcp == server.tcp),
+            ("tls", tls(&self.server) == tls(server)),
             ("freebind", self.server.freebind == server.freebind),
             ("state", self.server.state == server.state),
             ("admin.listen", admin(&self.server) == admin(server)),

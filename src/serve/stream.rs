@@ -9,6 +9,7 @@
 use std::cell::RefCell;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
 
 use std::time::Duration;
 
@@ -16,12 +17,14 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{mpsc, watch};
 use tokio::time::timeout;
+use tokio_rustls::TlsAcceptor;
 use tracing::warn;
 
 use crate::serve::connections::{Connections, Permit};
+use crate::serve::doh;
+use crate::serve::http::{self, Limits};
 use crate::serve::live::Live;
 use crate::serve::reply::answer;
-use crate::serve::sessions::SharedMemory;
 use crate::wire::Transport;
 
 /// The octets of a message's length in a stream (RFC 1035 section 4.2.2).
@@ -32,6 +35,8 @@ const MAX_MESSAGE: usize = u16::MAX as usize;
 const ROOM: usize = 512;
 /// Replies are sent when there are so many octets of them, even if more queries wait.
 const ENOUGH: usize = 16 << 10;
+/// How many requests of one HTTP/2 connection may run at a time.
+const MOST_REQUESTS: u32 = 100;
 /// How long nothing is accepted when the system has no room for another connection.
 const NO_ROOM: Duration = Duration::from_millis(100);
 
@@ -50,8 +55,30 @@ pub struct Streams {
     pub alive: mpsc::Sender<()>,
 }
 
+/// What messages are carried in, over the connections of a listener.
+#[derive(Clone)]
+pub enum Carrier {
+    /// The connection itself.
+    Plain,
+    /// TLS (RFC 7858).
+    Tls(TlsAcceptor),
+    /// HTTPS, under a path (RFC 8484).
+    Https(TlsAcceptor, Arc<str>),
+}
+
+impl Carrier {
+    /// As the log names it.
+    pub fn word(&self) -> &'static str {
+        match self {
+            Self::Plain => "tcp",
+            Self::Tls(_) => "tls",
+            Self::Https(..) => "https",
+        }
+    }
+}
+
 /// Accepts connections of a listener until the server stops.
-pub async fn accept(listener: TcpListener, streams: Streams) {
+pub async fn accept(listener: TcpListener, carrier: Carrier, streams: Streams) {
     let mut stop = streams.stop.clone();
     loop {
         let accepted = tokio::select! {
@@ -59,7 +86,7 @@ pub async fn accept(listener: TcpListener, streams: Streams) {
             () = stopped(&mut stop) => return,
         };
         match accepted {
-            Ok((stream, client)) => admit(stream, client, &streams),
+            Ok((stream, client)) => admit(stream, client, &carrier, &streams),
             Err(error) if is_of_one_connection(&error) => {}
             Err(error) => {
                 warn!(%error, "no connection can be accepted at the moment");
@@ -70,7 +97,7 @@ pub async fn accept(listener: TcpListener, streams: Streams) {
 }
 
 /// Serves a connection in a task of its own, if there may be one more.
-fn admit(stream: TcpStream, client: SocketAddr, streams: &Streams) {
+fn admit(stream: TcpStream, client: SocketAddr, carrier: &Carrier, streams: &Streams) {
     let Some(permit) = streams.connections.admit(client.ip()) else {
         // A reset leaves nothing behind, on either side.
         let _closed = socket2::SockRef::from(&stream).set_linger(Some(Duration::ZERO));
@@ -78,7 +105,37 @@ fn admit(stream: TcpStream, client: SocketAddr, streams: &Streams) {
     };
     // Without it small replies would wait for the client's acknowledgement.
     let _slower = stream.set_nodelay(true);
-    tokio::spawn(serve(stream, client.ip(), streams.clone(), permit));
+    tokio::spawn(carry(stream, client.ip(), carrier.clone(), streams.clone(), permit));
+}
+
+/// Serves a connection by what carries its messages; gives the permit back at its end.
+async fn carry(
+    stream: TcpStream,
+    client: IpAddr,
+    carrier: Carrier,
+    streams: Streams,
+    _permit: Permit,
+) {
+    let idle = streams.idle;
+    // A client that cannot shake hands in time, or at all, is no concern of others.
+    match carrier {
+        Carrier::Plain => serve(stream, client, streams).await,
+        Carrier::Tls(acceptor) => {
+            if let Ok(Ok(stream)) = timeout(idle, acceptor.accept(stream)).await {
+                serve(stream, client, streams).await;
+            }
+        }
+        Carrier::Https(acceptor, path) => {
+            let Ok(Ok(stream)) = timeout(idle, acceptor.accept(stream)).await else { return };
+            let limits = Limits { headers: idle, idle, streams: MOST_REQUESTS };
+            let Streams { live, stop, alive: _alive, .. } = streams;
+            let respond = move |request| {
+                let (live, path) = (live.clone(), Arc::clone(&path));
+                async move { doh::respond(request, &path, client, &live).await }
+            };
+            http::carry(stream, respond, limits, stop).await;
+        }
+    }
 }
 
 /// True for what is wrong with one connection, and not with accepting.
@@ -92,7 +149,6 @@ pub async fn serve(
     mut stream: impl AsyncRead + AsyncWrite + Unpin,
     client: IpAddr,
     streams: Streams,
-    _permit: Permit,
 ) {
     let Streams { live, idle, mut stop, alive: _alive, .. } = streams;
     let (mut received, mut replies) = (Vec::new(), Vec::new());
@@ -162,9 +218,7 @@ fn answer_all(received: &mut Vec<u8>, replies: &mut Vec<u8>, client: IpAddr, liv
     let mut taken = 0;
     let mut is_answered = false;
     let moment = live.load();
-    let sessions = live.sessions();
-    let memory =
-        SharedMemory { sequences: &moment.sequences, sessions: sessions.at(sessions.now()) };
+    let memory = live.memory(&moment);
     OUT.with_borrow_mut(|out| {
         while replies.len() < ENOUGH {
             let Some(query) = received.get(taken..).and_then(message) else {

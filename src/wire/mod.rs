@@ -2,6 +2,7 @@
 //! what goes into its OPT record.
 
 pub mod opt;
+pub mod ttl;
 pub mod write;
 
 use crate::query::{Edns, HEADER, PLAIN_UDP};

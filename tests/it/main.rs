@@ -27,4 +27,5 @@ mod reload;
 mod sessions;
 mod simulate;
 mod steering;
+mod streams;
 mod zonal;

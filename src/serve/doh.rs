@@ -1,0 +1,95 @@
+//! DNS over HTTPS (RFC 8484): a message in the body of a POST, or in the query of a GET, and its reply
+//! in the body of the response.
+
+use std::cell::RefCell;
+use std::convert::Infallible;
+use std::net::IpAddr;
+
+use data_encoding::BASE64URL_NOPAD;
+use http_body_util::{BodyExt as _, Full, Limited};
+use hyper::body::{Bytes, Incoming};
+use hyper::header::{ALLOW, CACHE_CONTROL, CONTENT_TYPE, HeaderValue};
+use hyper::{Method, Request, Response, StatusCode};
+
+use crate::serve::live::Live;
+use crate::serve::reply::answer;
+use crate::wire::Transport;
+use crate::wire::ttl::shortest_ttl;
+
+/// The media type of a message (RFC 8484 section 6).
+const MESSAGE: HeaderValue = HeaderValue::from_static("application/dns-message");
+/// The largest message.
+const MAX_MESSAGE: usize = u16::MAX as usize;
+
+/// Answers a request of a client.
+pub async fn respond(
+    request: Request<Incoming>,
+    path: &str,
+    client: IpAddr,
+    live: &Live,
+) -> Result<Response<Full<Bytes>>, Infallible> {
+    Ok(match query(request, path).await {
+        Ok(message) => reply(&message, client, live),
+        Err(status) => refusal(status),
+    })
+}
+
+/// The message of a request, or the status that says what is wrong with it.
+async fn query(request: Request<Incoming>, path: &str) -> Result<Bytes, StatusCode> {
+    if request.uri().path() != path {
+        return Err(StatusCode::NOT_FOUND);
+    }
+    match *request.method() {
+        Method::GET => {
+            let query = request.uri().query().unwrap_or_default();
+            let values = query.split('&').filter_map(|pair| pair.strip_prefix("dns="));
+            let value = values.last().ok_or(StatusCode::BAD_REQUEST)?;
+            // Base64url without padding (RFC 8484 section 6).
+            let message = BASE64URL_NOPAD.decode(value.as_bytes());
+            message.map(Bytes::from).map_err(|_| StatusCode::BAD_REQUEST)
+        }
+        Method::POST => {
+            if request.headers().get(CONTENT_TYPE) != Some(&MESSAGE) {
+                return Err(StatusCode::UNSUPPORTED_MEDIA_TYPE);
+            }
+            let body = Limited::new(request.into_body(), MAX_MESSAGE).collect().await;
+            body.map(|body| body.to_bytes()).map_err(|_| StatusCode::PAYLOAD_TOO_LARGE)
+        }
+        _ => Err(StatusCode::METHOD_NOT_ALLOWED),
+    }
+}
+
+fn reply(message: &[u8], client: IpAddr, live: &Live) -> Response<Full<Bytes>> {
+    thread_local! {
+        /// Where replies are written: too large to have one for each request.
+        static OUT: RefCell<Box<[u8]>> = RefCell::new(vec![0; MAX_MESSAGE].into());
+    }
+    let moment = live.load();
+    let memory = live.memory(&moment);
+    let responder = moment.responder(&memory);
+    let reply = OUT.with_borrow_mut(|out| {
+        let length = answer(message, client, &responder, Transport::Stream, out)?;
+        out.get(..length).map(Bytes::copy_from_slice)
+    });
+    // What is no query gets no reply, and a request of HTTP must have one.
+    let Some(reply) = reply else { return refusal(StatusCode::BAD_REQUEST) };
+    let mut response = Response::new(Full::new(Bytes::new()));
+    let headers = response.headers_mut();
+    headers.insert(CONTENT_TYPE, MESSAGE);
+    // "the freshness lifetime … MUST be less than or equal to the smallest TTL" (section 5.1).
+    let lifetime = format!("max-age={}", shortest_ttl(&reply).unwrap_or(0));
+    if let Ok(lifetime) = HeaderValue::from_str(&lifetime) {
+        headers.insert(CACHE_CONTROL, lifetime);
+    }
+    *response.body_mut() = Full::new(reply);
+    response
+}
+
+fn refusal(status: StatusCode) -> Response<Full<Bytes>> {
+    let mut response = Response::new(Full::new(Bytes::new()));
+    *response.status_mut() = status;
+    if status == StatusCode::METHOD_NOT_ALLOWED {
+        response.headers_mut().insert(ALLOW, HeaderValue::from_static("GET, POST"));
+    }
+    response
+}
