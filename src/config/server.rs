@@ -79,10 +79,10 @@ pub struct Server {
     pub udp: UdpSettings,
     /// How TCP is served.
     pub tcp: TcpSettings,
-    /// The most sessions that are kept.
-    pub max_sessions: usize,
     /// How TLS is served, if it is.
     pub tls: Option<Tls>,
+    /// The most sessions that are kept.
+    pub max_sessions: usize,
     /// The point of presence of this node.
     pub pop: Option<String>,
     /// The name of the region of this node, and where it stands.
@@ -118,8 +118,8 @@ impl Default for Server {
             workers: 0,
             udp: UdpSettings::default(),
             tcp: TcpSettings::default(),
-            max_sessions: DEFAULT_MAX_SESSIONS,
             tls: None,
+            max_sessions: DEFAULT_MAX_SESSIONS,
             pop: None,
             region: None,
             startup_wait: DEFAULT_STARTUP_WAIT,

@@ -65,9 +65,9 @@ fn reply(message: &[u8], client: IpAddr, live: &Live) -> Response<Full<Bytes>> {
         static OUT: RefCell<Box<[u8]>> = RefCell::new(vec![0; MAX_MESSAGE].into());
     }
     let moment = live.load();
-    let memory = live.memory(&moment);
-    let responder = moment.responder(&memory);
     let reply = OUT.with_borrow_mut(|out| {
+        let memory = live.memory(&moment);
+        let responder = moment.responder(&memory);
         let length = answer(message, client, &responder, Transport::Stream, out)?;
         out.get(..length).map(Bytes::copy_from_slice)
     });

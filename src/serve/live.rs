@@ -130,7 +130,7 @@ impl Live {
         &self.sessions
     }
 
-    /// What answers of a moment leave for those after them, where threads share it; at the present time.
+    /// What answers from a moment leave for those after them, by now.
     pub fn memory<'m>(&'m self, moment: &'m Moment) -> SharedMemory<'m> {
         let sessions = self.sessions.at(self.sessions.now());
         SharedMemory { sequences: &moment.sequences, sessions }
