@@ -24,6 +24,7 @@ mod health;
 mod hostile;
 mod policies;
 mod reload;
+mod rules;
 mod simulate;
 mod steering;
 mod streams;
