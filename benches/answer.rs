@@ -6,25 +6,50 @@
 
 use std::hint::black_box;
 use std::net::{IpAddr, Ipv4Addr};
+use std::sync::Arc;
 
 use criterion::{Criterion, criterion_group, criterion_main};
 use meridian::config::files::{Paths, load};
+use meridian::config::load_balancers::reachable_pools;
 use meridian::config::report::Report;
+use meridian::config::sessions::DEFAULT_MAX_SESSIONS;
 use meridian::query::{self, Request};
 use meridian::quick;
 use meridian::respond::{Responder, respond};
 use meridian::serve::live::Moment;
 use meridian::serve::mmsg::MAX_REPLY;
 use meridian::serve::reply::answer;
+use meridian::serve::sessions::SharedSessions;
 use meridian::serve::udp::{OwnSequences, answer_one};
+use meridian::state::State;
 use meridian::steer::decide;
 use meridian::steer::pool::Family;
+use meridian::steer::pool::PoolId;
+use meridian::steer::session::{Failback, SessionAffinity, SessionSettings};
 use meridian::wire::write::write;
 use meridian::wire::{Repeated, Transport};
 
 /// How many queries are gone round.
 const QUERIES: usize = 1024;
 const RESOLVER: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
+
+/// The state with session affinity at every load balancer.
+fn with_sessions(mut state: State) -> State {
+    let settings =
+        SessionSettings { ttl: 3600, ipv4_prefix: 24, ipv6_prefix: 56, failback: Failback::Keep };
+    for balancer in &mut state.balancers {
+        let number = |id: PoolId| usize::try_from(id.0).unwrap_or(usize::MAX);
+        let reachable = reachable_pools(balancer).into_iter();
+        let pools: Vec<_> =
+            reachable.filter_map(|id| Some((id, state.pools.get(number(id))?))).collect();
+        balancer.sessions = Some(SessionAffinity::new(settings, &balancer.name, &pools));
+    }
+    let mut pools = state.pools.to_vec();
+    pools.iter_mut().for_each(|pool| pool.keeps_sessions = true);
+    state.pools = pools.into();
+    state.has_sessions = true;
+    state
+}
 
 /// Queries for www.example.com A with random client subnets.
 fn queries() -> Vec<Vec<u8>> {
@@ -84,6 +109,17 @@ fn steps(criterion: &mut Criterion) {
     });
     criterion.bench_function("octets to octets, short way", |b| {
         b.iter(|| answer_one(message(), RESOLVER, &moment.quick, &responder, &mut out));
+    });
+    let (_, state) = load(&Paths::default(), &report);
+    let moment_with = Moment::healthy(with_sessions(state.expect("the same")));
+    let sessions = SharedSessions::new(DEFAULT_MAX_SESSIONS, 1);
+    sessions.open();
+    let mut memory = OwnSequences::with_sessions(Arc::new(sessions));
+    memory.follow(&moment_with);
+    let (state, plan) = (&moment_with.state, &moment_with.plan);
+    let keeping = Responder { state, plan, sequences: &memory };
+    criterion.bench_function("octets to octets, short way, sessions", |b| {
+        b.iter(|| answer_one(message(), RESOLVER, &moment_with.quick, &keeping, &mut out));
     });
     criterion.bench_function("octets to octets, long way", |b| {
         b.iter(|| answer(message(), RESOLVER, &responder, Transport::Datagram, &mut out));

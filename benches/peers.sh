@@ -11,6 +11,7 @@
 #   benches/peers.sh                      all servers
 #   benches/peers.sh --ports 64           … and queries from 64 ports
 #   benches/peers.sh --zonal              Meridian alone: zonal affinity on beside off
+#   benches/peers.sh --sessions           Meridian alone: session affinity on beside off
 #   benches/peers.sh --scale              Meridian alone: 10, 10,000 and 100,000 load balancers
 #
 # Nothing but 127.0.0.1 is listened on, and what was started is ended.
@@ -27,6 +28,7 @@ Usage: benches/peers.sh [OPTIONS]
   --window N     queries outstanding, over all ports [128]
   --ports N      the generator's ports [1]
   --zonal        Meridian with 3 pools of 10 origins: zonal affinity on beside off
+  --sessions     Meridian with session affinity on beside off
   --scale        Meridian with 10, 10,000 and 100,000 load balancers
   --servers LIST of meridian,gdnsd,knot,powerdns,nsd,reflector [all]
   --json FILE    where a line for each measurement is added [peers.jsonl in the target folder]
@@ -48,6 +50,7 @@ while (($#)); do
         --servers) servers=${2-} && shift ;;
         --json) json=${2-} && shift ;;
         --zonal) variant=zonal ;;
+        --sessions) variant=sessions ;;
         --scale) variant=scale ;;
         --help) usage && exit ;;
         *) usage >&2; exit 2 ;;
@@ -136,6 +139,13 @@ case $variant in
         for affinity in off on; do
             make "zonal-$affinity" --meridian-only --origins 10 --zonal "$affinity"
             entrants+=("zonal-$affinity meridian zonal-$affinity")
+        done
+        ;;
+    sessions)
+        make sessions-off --meridian-only
+        make sessions-on --meridian-only --sessions
+        for affinity in off on; do
+            entrants+=("sessions-$affinity meridian sessions-$affinity")
         done
         ;;
     scale)

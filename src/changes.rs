@@ -122,7 +122,9 @@ fn names(state: &State) -> Described {
 }
 
 fn describe_balancer(state: &State, balancer: &LoadBalancer) -> String {
-    let LoadBalancer { policy, client, ttl, answers, fallback_pool, rules, random, .. } = balancer;
+    let LoadBalancer {
+        policy, client, ttl, answers, fallback_pool, rules, random, sessions, ..
+    } = balancer;
     let list = |index: u16| {
         rules.lists.get(usize::from(index)).map(|rule| {
             let pools = rule.candidates.iter().map(|&pool| state.pool_name(pool));
@@ -135,7 +137,10 @@ fn describe_balancer(state: &State, balancer: &LoadBalancer) -> String {
     let fallback = state.pool_name(*fallback_pool);
     let weights: Option<Vec<_>> =
         random.as_ref().map(|random| random.weights.iter().map(|&(_, weight)| weight).collect());
-    format!("{policy:?} {client:?} {ttl:?} {answers:?} {fallback} {lists:?} {weights:?}")
+    let sessions = sessions.as_ref().map(|affinity| affinity.keys.settings);
+    format!(
+        "{policy:?} {client:?} {ttl:?} {answers:?} {fallback} {lists:?} {weights:?} {sessions:?}"
+    )
 }
 
 /// A pool's name, with the zone that it belongs to.

@@ -3,6 +3,8 @@
 
 use std::net::IpAddr;
 
+use ipnet::IpNet;
+
 use crate::answer::{Answer, Data, ExtendedError, GlueSets, MAX_ALIASES, Owner, Set};
 use crate::locate::place::Place;
 use crate::name::{MAX_NAME, wire_length};
@@ -12,7 +14,8 @@ use crate::state::State;
 use crate::steer::load_balancer::{ClientSource, LoadBalancer};
 use crate::steer::plan::Plan;
 use crate::steer::pool::Family;
-use crate::steer::{Decision, Outcome, Sequences, decide, pick};
+use crate::steer::session::{Session, scope_of};
+use crate::steer::{Memory, Outcome, decide, pick};
 use crate::zone::lookup::Found;
 use crate::zone::node::{Cut, Node, Zone};
 
@@ -23,7 +26,7 @@ pub struct Responder<'s, S> {
     pub state: &'s State,
     /// What health makes of it.
     pub plan: &'s Plan,
-    /// The numbers of the answers.
+    /// The numbers of the answers, and the sessions.
     pub sequences: &'s S,
 }
 
@@ -50,6 +53,8 @@ pub struct ClientPlace {
     pub address: Option<IpAddr>,
     /// True if the address is the query's client subnet, not its source.
     pub by_subnet: bool,
+    /// The client subnet that a session belongs to, with session affinity.
+    pub session_subnet: Option<IpNet>,
     /// The ECS scope prefix of an answer that is steered by it.
     pub ecs_scope: u8,
 }
@@ -58,7 +63,7 @@ pub struct ClientPlace {
 pub fn respond<'s>(
     request: &Request<'_>,
     resolver: IpAddr,
-    responder: &Responder<'s, impl Sequences>,
+    responder: &Responder<'s, impl Memory>,
 ) -> Option<Answer<'s>> {
     let mut answer = Answer::empty(Rcode::NoError);
     match request {
@@ -75,21 +80,37 @@ pub fn respond<'s>(
 
 /// Where the client of a load balancer is (steering.md, "Who the client is").
 pub fn place_client(state: &State, balancer: &LoadBalancer, client: &Client) -> ClientPlace {
-    let subnet = match balancer.client {
-        ClientSource::Ecs => client.subnet.and_then(|subnet| subnet.locating_address()),
+    let by_subnet = match balancer.client {
+        ClientSource::Ecs => client.subnet.and_then(|subnet| {
+            let ClientSubnet { source_prefix, .. } = subnet;
+            Some((subnet.locating_address()?, source_prefix))
+        }),
         ClientSource::Resolver => None,
     };
-    let address = subnet.or_else(|| Some(client.resolver?.to_canonical()));
-    let located = address.map(|address| state.locator.locate(address));
+    let by_source = || Some((client.resolver?.to_canonical(), u8::MAX));
+    let known = by_subnet.or_else(by_source);
+    let located = known.map(|(address, _)| state.locator.locate(address));
     // The scope says for whom an answer holds. It is 0 where the answer cannot depend on the
     // client, and where it was steered by the resolver's own address.
-    let depends = subnet.is_some() && balancer.depends_on_client;
-    let ecs_scope = if depends { located.map_or(0, |located| located.scope) } else { 0 };
-    let place = located.map(|located| located.place).unwrap_or_default();
-    ClientPlace { place, address, by_subnet: subnet.is_some(), ecs_scope }
+    let depends = by_subnet.is_some() && balancer.depends_on_client;
+    let mut ecs_scope = if depends { located.map_or(0, |located| located.scope) } else { 0 };
+    let session_subnet = balancer.sessions.as_ref().and_then(|affinity| {
+        known.and_then(|(address, length)| affinity.keys.subnet(address, length))
+    });
+    // An answer is that of a session, whatever became of it, and so holds for its subnet at most.
+    if let (Some(subnet), Some((address, _))) = (session_subnet, by_subnet) {
+        ecs_scope = ecs_scope.max(scope_of(subnet, address));
+    }
+    ClientPlace {
+        place: located.map(|located| located.place).unwrap_or_default(),
+        address: known.map(|(address, _)| address),
+        by_subnet: by_subnet.is_some(),
+        session_subnet,
+        ecs_scope,
+    }
 }
 
-impl<'s, S: Sequences> Responder<'s, S> {
+impl<'s, S: Memory> Responder<'s, S> {
     /// Answers a question of a client.
     pub fn answer(&self, question: &Question<'_>, client: Client) -> Answer<'s> {
         let mut answer = Answer::empty(Rcode::NoError);
@@ -126,7 +147,7 @@ enum Step<'s> {
     To(Owner<'s>),
 }
 
-impl<'s, S: Sequences> Walk<'_, 's, S> {
+impl<'s, S: Memory> Walk<'_, 's, S> {
     fn from(&mut self, question: &[u8]) {
         let mut step = self.visit(question, Owner::Question);
         let mut lower = [0u8; MAX_NAME];
@@ -203,11 +224,40 @@ impl<'s, S: Sequences> Walk<'_, 's, S> {
         let place = &client.place;
         self.answer.steered_by = Some(balancer);
         let steering = state.steering(plan);
+        let families: &[Family] = match self.record_type {
+            RecordType::A => &[Family::V4],
+            RecordType::AAAA => &[Family::V6],
+            RecordType::ANY => &Family::ALL,
+            _ => &[],
+        };
         let family = if self.record_type == RecordType::AAAA { Family::V6 } else { Family::V4 };
-        let Decision { outcome, .. } = decide(&steering, balancer, place, family, sequences);
-        let pool = match outcome {
-            Outcome::Available(pool) | Outcome::Fallback(pool) => pool,
-            Outcome::Nothing(reason) => {
+        let session = balancer.sessions.as_ref().zip(client.session_subnet);
+        let picked = match session {
+            Some((affinity, subnet)) => Session::find(affinity, subnet, sequences)
+                .pick(&steering, balancer, place, families, sequences),
+            None => match decide(&steering, balancer, place, family, sequences).outcome {
+                Outcome::Available(pool) | Outcome::Fallback(pool) => {
+                    let of = |&family| {
+                        Some((family, pick(&steering, balancer, pool, place, family, sequences)?))
+                    };
+                    Ok(families.iter().find_map(of))
+                }
+                Outcome::Nothing(reason) => Err(reason),
+            },
+        };
+        match picked {
+            Ok(Some((family, pick))) => {
+                let record_type = match family {
+                    Family::V4 => RecordType::A,
+                    Family::V6 => RecordType::AAAA,
+                };
+                let data = Data::Steered(pick);
+                self.push(Set { owner, record_type, ttl: balancer.ttl, data });
+                // The parts of a chain hold for the narrowest of their scopes.
+                self.answer.ecs_scope = self.answer.ecs_scope.max(client.ecs_scope);
+            }
+            Ok(None) => self.negative(self.zone.soa.negative_ttl.min(balancer.ttl)),
+            Err(reason) => {
                 // Not NODATA: that would be cached, and outlive the fault (steering.md).
                 self.answer.rcode = Rcode::ServFail;
                 self.answer.authoritative = false;
@@ -216,25 +266,8 @@ impl<'s, S: Sequences> Walk<'_, 's, S> {
                 let fallback = state.pool_name(balancer.fallback_pool);
                 self.answer.extended_error =
                     Some(ExtendedError::NoAnswer { balancer, fallback, reason });
-                return;
-            }
-        };
-        let families: &[(Family, RecordType)] = match self.record_type {
-            RecordType::A => &[(Family::V4, RecordType::A)],
-            RecordType::AAAA => &[(Family::V6, RecordType::AAAA)],
-            RecordType::ANY => &[(Family::V4, RecordType::A), (Family::V6, RecordType::AAAA)],
-            _ => &[],
-        };
-        for &(family, record_type) in families {
-            if let Some(pick) = pick(&steering, balancer, pool, place, family, sequences) {
-                let data = Data::Steered(pick);
-                self.push(Set { owner, record_type, ttl: balancer.ttl, data });
-                // The parts of a chain hold for the narrowest of their scopes.
-                self.answer.ecs_scope = self.answer.ecs_scope.max(client.ecs_scope);
-                return;
             }
         }
-        self.negative(self.zone.soa.negative_ttl.min(balancer.ttl));
     }
 
     /// Refers to the name servers of a delegated zone; not authoritative, unless aliases of this

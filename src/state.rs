@@ -47,6 +47,8 @@ pub struct State {
     pub pop: Option<String>,
     /// The region that this node stands in.
     pub region: Option<RegionId>,
+    /// True if a load balancer has session affinity.
+    pub has_sessions: bool,
     /// How many sequence slots the load balancers use together.
     pub slot_count: u32,
 }

@@ -85,6 +85,9 @@ struct Arguments {
     /// Give Meridian's clients and origins availability zones, with zonal affinity on or off
     #[arg(long)]
     zonal: Option<Affinity>,
+    /// Give Meridian's names session affinity
+    #[arg(long)]
+    sessions: bool,
     /// Write no other server's configuration than Meridian's
     #[arg(long)]
     meridian_only: bool,

@@ -86,6 +86,9 @@ pub(crate) fn meridian(workload: &Workload, folder: &Path, random: &mut Random) 
         let pools = GROUPS.map(|group| format!("n{name}-{}", group.name));
         writeln!(zone, "\n[load_balancers.n{name}]\nsteering = \"geo\"\nttl = {TTL}")?;
         writeln!(zone, "pools = {pools:?}")?;
+        if workload.arguments.sessions {
+            writeln!(zone, "session_affinity = {{ ttl = \"1h\" }}")?;
+        }
     }
     zone.flush()
 }

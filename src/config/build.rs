@@ -22,6 +22,7 @@ use crate::state::{BalancerSource, State};
 use crate::steer::load_balancer::{LoadBalancerId, Policy};
 use crate::steer::pool::{Pool, PoolId};
 use crate::steer::rtt::RttTable;
+use crate::steer::session::SessionAffinity;
 use crate::zone::ZoneSet;
 use crate::zone::build::{ZoneParts, build as build_zone};
 use crate::zone::master::parse_master;
@@ -303,13 +304,21 @@ impl Builder<'_> {
         steered
     }
 
-    fn finish(self, zones: Vec<Zone>) -> Option<State> {
+    fn finish(mut self, zones: Vec<Zone>) -> Option<State> {
         if self.report.has_errors() {
             return None;
+        }
+        for balancer in self.balancers.iter().map(|parsed| &parsed.balancer) {
+            for pool in balancer.sessions.iter().flat_map(SessionAffinity::pools) {
+                if let Some(pool) = self.pools.get_mut(pool.0 as usize) {
+                    pool.keeps_sessions = true;
+                }
+            }
         }
         let regions = self.locator.regions();
         let region = self.server.region.as_ref().and_then(|(name, _)| regions.find(name));
         let parents = regions.iter().map(|(region, _)| regions.parent(region)).collect();
+        let has_sessions = self.pools.iter().any(|pool| pool.keeps_sessions);
         let mut slot_count = 0;
         let balancer_sources = self.balancers.iter().map(BalancerSource::from).collect();
         let mut measured = 0..;
@@ -337,6 +346,7 @@ impl Builder<'_> {
             rtt_max_age: self.server.rtt_max_age,
             pop: self.server.pop.clone(),
             region,
+            has_sessions,
             slot_count,
         })
     }
@@ -363,5 +373,6 @@ fn empty_pool(name: &str) -> Pool {
         zonal_affinity: Default::default(),
         failover_policy: Default::default(),
         origins: Vec::new(),
+        keeps_sessions: false,
     }
 }

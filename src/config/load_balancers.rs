@@ -10,6 +10,7 @@ use crate::config::pool_weights::{all_alike, pool_weights};
 use crate::config::proximity::{Orders, proximity_rules};
 use crate::config::reader::{Place, Table, Value};
 use crate::config::report::remedy_for_name;
+use crate::config::sessions::session_affinity;
 use crate::locate::codes::Area;
 use crate::locate::place::{Country, RegionId, Subdivision};
 use crate::locate::{Locator, Regions};
@@ -22,6 +23,7 @@ use crate::steer::plan::slot_count;
 use crate::steer::pool::{Family, Pool, PoolId, ZonalAffinity};
 use crate::steer::random::{self, RandomPools};
 use crate::steer::rtt::{self, RttTable};
+use crate::steer::session::SessionAffinity;
 use crate::zone::rdata::ends_in_zone;
 
 /// The TTL of steered records where none is given.
@@ -124,7 +126,9 @@ pub fn parse_balancer(
     belongs_to(&table, policy, Policy::Rtt, &["rtt_tolerance"]);
     let weights = table.optional("pool_weights").map(|value| pool_weights(&value, scope, &pools));
     belongs_to(&table, policy, Policy::Random, &["pool_weights"]);
-    table.not_offered(&["flatten", "session_affinity"]);
+    let affinity = table.optional("session_affinity");
+    let affinity = affinity.and_then(|value| session_affinity(&value, ttl));
+    table.not_offered(&["flatten"]);
     table.finish();
 
     let rtt_tolerance = tolerance.unwrap_or_default();
@@ -149,8 +153,14 @@ pub fn parse_balancer(
         measured: None,
         slots: Vec::new(),
         depends_on_client: false,
+        sessions: None,
     };
     balancer.depends_on_client = depends_on_client(&balancer, scope.pools);
+    balancer.sessions = affinity.map(|settings| {
+        let pool = |id: PoolId| Some((id, scope.pools.get(id.0 as usize)?));
+        let pools: Vec<_> = reachable_pools(&balancer).into_iter().filter_map(pool).collect();
+        SessionAffinity::new(settings, &balancer.name, &pools)
+    });
     warn_of_families(&balancer, value, scope.pools);
     Some(ParsedBalancer { balancer, enabled, place: value.key_place(), rtt_tolerance, pools })
 }

@@ -27,5 +27,6 @@ pub mod reader;
 pub mod report;
 pub mod rtt;
 pub mod server;
+pub mod sessions;
 pub mod tls;
 pub mod zone_file;

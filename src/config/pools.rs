@@ -113,6 +113,7 @@ pub fn parse_pool(name: &str, value: &Value<'_, '_>, scope: &mut PoolScope<'_>) 
         zonal_affinity,
         failover_policy,
         origins,
+        keeps_sessions: false,
     })
 }
 

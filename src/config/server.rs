@@ -7,6 +7,7 @@ use std::time::Duration;
 use crate::config::admin::Admin;
 use crate::config::reader::{File, Place, Table, Value};
 use crate::config::report::{Report, Source};
+use crate::config::sessions::{DEFAULT_MAX_SESSIONS, max_sessions};
 use crate::config::tls::Tls;
 
 /// The port that is listened on by default: no privilege is needed for it.
@@ -80,6 +81,8 @@ pub struct Server {
     pub tcp: TcpSettings,
     /// How TLS is served, if it is.
     pub tls: Option<Tls>,
+    /// The most sessions that are kept.
+    pub max_sessions: usize,
     /// The point of presence of this node.
     pub pop: Option<String>,
     /// The name of the region of this node, and where it stands.
@@ -116,6 +119,7 @@ impl Default for Server {
             udp: UdpSettings::default(),
             tcp: TcpSettings::default(),
             tls: None,
+            max_sessions: DEFAULT_MAX_SESSIONS,
             pop: None,
             region: None,
             startup_wait: DEFAULT_STARTUP_WAIT,
@@ -160,6 +164,9 @@ impl Server {
             server.tls = Tls::parse(&table, &folder);
         }
         server.udp.workers = server.workers;
+        if let Some(table) = root.optional("sessions").and_then(|value| value.table("a table")) {
+            server.max_sessions = max_sessions(&table);
+        }
         if let Some(table) = root.optional("admin").and_then(|value| value.table("a table")) {
             server.admin = Some(Admin::parse(&table, &folder));
         }

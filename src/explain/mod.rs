@@ -86,8 +86,8 @@ pub struct Explanation {
     pub failover: Option<FailoverPart>,
     /// Zonal affinity's result.
     pub zonal: Option<ZonalPart>,
-    /// Sessions are not offered by this version.
-    pub session: Option<()>,
+    /// The session that the client would get; none without session affinity.
+    pub session: Option<SessionPart>,
     /// The shares of the origins that the answer is chosen from.
     pub choice: Option<ChoicePart>,
     /// The answer of sequence number 0.
@@ -218,6 +218,21 @@ pub struct ZonalPart {
     pub modified_eligible: Vec<String>,
 }
 
+/// The session of a client that has none yet.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct SessionPart {
+    /// The client subnet.
+    pub key: Option<String>,
+    /// How many seconds it lives after its last query.
+    pub ttl: u32,
+    /// `keep` or `move`.
+    pub failback: Word,
+    /// The origin that it is placed on.
+    pub placed: Option<String>,
+    /// Why.
+    pub reason: String,
+}
+
 /// The shares.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct ChoicePart {
@@ -225,6 +240,10 @@ pub struct ChoicePart {
     pub share: BTreeMap<String, f64>,
     /// How many origins an answer carries, or `all`.
     pub answers: serde_json::Value,
+    /// With sessions: `session`, the first origin is that of the client's session, and shares are of
+    /// the clients and not of the answers.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub by: Option<Word>,
 }
 
 /// The answer.
@@ -300,7 +319,7 @@ pub fn explain(
     };
     let steps = answer
         .steered_by
-        .map(|balancer| steps::Steps { scene, balancer, place: &place.place }.explain(record_type));
+        .map(|balancer| steps::Steps { scene, balancer, client: &place }.explain(record_type));
     let steps = steps.unwrap_or_default();
     Explanation {
         query: query_part(name, record_type, asker, &place),
@@ -313,7 +332,7 @@ pub fn explain(
         origins: steps.origins,
         failover: steps.failover,
         zonal: steps.zonal,
-        session: None,
+        session: steps.session,
         choice: steps.choice,
         answer: answer_part(&answer, &question, client.subnet.is_some()),
     }
@@ -324,7 +343,7 @@ fn place_client_of_no_balancer(state: &State, client: &Client) -> ClientPlace {
     let subnet = client.subnet.and_then(|subnet| subnet.locating_address());
     let address = subnet.or(client.resolver);
     let place = address.map(|address| state.locator.locate(address).place).unwrap_or_default();
-    ClientPlace { place, address, by_subnet: subnet.is_some(), ecs_scope: 0 }
+    ClientPlace { place, address, by_subnet: subnet.is_some(), session_subnet: None, ecs_scope: 0 }
 }
 
 fn query_part(

@@ -71,13 +71,22 @@ impl Explanation {
             let ratio = ratio.unwrap_or_default();
             writeln!(f, "zonal          {}{ratio}, {verdict}: {}", zonal.mode, zonal.reason)?;
         }
+        if let Some(session) = &self.session {
+            let key = session.key.as_deref().unwrap_or("none");
+            write!(f, "session        {key}, {} s, ", session.ttl)?;
+            if let Some(placed) = &session.placed {
+                write!(f, "{placed}: ")?;
+            }
+            writeln!(f, "{}", session.reason)?;
+        }
         if let Some(choice) = &self.choice {
             let share =
                 |(origin, share): (&String, &f64)| format!("{origin} {:.1} %", share * 100.0);
             let shares: Vec<_> = choice.share.iter().map(share).collect();
             let answers = choice.answers.to_string();
             let answers = answers.trim_matches('"');
-            writeln!(f, "choice         {} (answers = {answers})", list(&shares))?;
+            let by = if choice.by.is_some() { ", by session" } else { "" };
+            writeln!(f, "choice         {} (answers = {answers}{by})", list(&shares))?;
         }
         Ok(())
     }

@@ -5,10 +5,11 @@ use std::collections::BTreeMap;
 use serde_json::json;
 
 use crate::explain::{
-    ChoicePart, FailoverPart, FromPart, OriginPart, PoolPart, Said, Scene, SteeringPart, ZonalPart,
+    ChoicePart, FailoverPart, FromPart, OriginPart, PoolPart, Said, Scene, SessionPart,
+    SteeringPart, ZonalPart,
 };
 use crate::health::overrides::Word;
-use crate::locate::place::Place;
+use crate::respond::ClientPlace;
 use crate::rr::RecordType;
 use crate::steer::availability::{Assessment, Availability, HealthState, assess};
 use crate::steer::eligible::{Original, Source, original_eligible};
@@ -17,6 +18,7 @@ use crate::steer::plan::FamilyPlan;
 use crate::steer::pool::{Family, Origin, OriginIndex, Pool, PoolId, Role, ZonalAffinity};
 use crate::steer::proximity::{Point, client_coordinates};
 use crate::steer::rtt::RttTable;
+use crate::steer::session::{Failback, Session, SessionSettings};
 use crate::steer::zonal::{Verdict, Zonal, modify, zone_in};
 use crate::steer::{Decision, FirstOnly, Outcome, decide};
 
@@ -24,7 +26,7 @@ use crate::steer::{Decision, FirstOnly, Outcome, decide};
 pub(super) struct Steps<'e> {
     pub(super) scene: &'e Scene<'e>,
     pub(super) balancer: &'e LoadBalancer,
-    pub(super) place: &'e Place,
+    pub(super) client: &'e ClientPlace,
 }
 
 /// The keys of an explanation from `steering` to `choice`.
@@ -37,6 +39,7 @@ pub(super) struct Explained {
     pub(super) origins: Option<Vec<OriginPart>>,
     pub(super) failover: Option<FailoverPart>,
     pub(super) zonal: Option<ZonalPart>,
+    pub(super) session: Option<SessionPart>,
     pub(super) choice: Option<ChoicePart>,
 }
 
@@ -64,7 +67,7 @@ impl Steps<'_> {
         } else {
             Original { members: Vec::new(), source: Source::None }
         };
-        let zonal = modify(pool, &original, self.place.region, self.place.zone);
+        let zonal = modify(pool, &original, self.client.place.region, self.client.place.zone);
         let answered = self.family_plan(shown, pool, record_type).filter(|_| chosen.is_some());
         let is_answered =
             |index| answered.is_some_and(|plan| plan.set.members.iter().any(|m| m.origin == index));
@@ -80,15 +83,19 @@ impl Steps<'_> {
             part.reason.push_str("; none of them has an address of the type, so all zones answer");
         }
         explained.zonal = Some(part);
+        explained.session = self.session(chosen, pool, answered, record_type);
         explained.choice = Some(self.choice(pool, answered));
         explained
     }
 
     /// The decision of sequence number 0.
     fn decide(&self, record_type: RecordType) -> Decision<'_> {
-        let family = if record_type == RecordType::AAAA { Family::V6 } else { Family::V4 };
+        let family = family_of(record_type);
         let steering = self.scene.state.steering(self.scene.plan);
-        decide(&steering, self.balancer, self.place, family, &FirstOnly)
+        if let Some(session) = self.new_session() {
+            return session.decide(&steering, self.balancer, &self.client.place);
+        }
+        decide(&steering, self.balancer, &self.client.place, family, &FirstOnly)
     }
 
     /// The round-trip times that the load balancer goes by: as measured, or those of the files.
@@ -105,12 +112,12 @@ impl Steps<'_> {
         let rtt = (self.balancer.policy == Policy::Rtt).then(|| {
             let state = self.scene.state;
             let pop = state.pop.as_deref();
-            let row = self.times().row_for(self.place.region, &state.parents, pop);
+            let row = self.times().row_for(self.client.place.region, &state.parents, pop);
             let figure = |pool: &PoolId| Some((name(pool), row?.get(pool)?.as_secs_f64() * 1000.0));
             candidates.iter().filter_map(figure).collect::<BTreeMap<_, _>>()
         });
         let from = (self.balancer.policy == Policy::Proximity)
-            .then(|| client_coordinates(self.place))
+            .then(|| client_coordinates(&self.client.place))
             .flatten();
         let distance = from.map(|from| {
             let kilometres = |pool: &PoolId| {
@@ -131,7 +138,8 @@ impl Steps<'_> {
             rtt,
             from: from.map(|from| FromPart {
                 location: from.to_degrees(),
-                of: if self.place.coordinates.is_some() { "client" } else { "country" }.into(),
+                of: if self.client.place.coordinates.is_some() { "client" } else { "country" }
+                    .into(),
             }),
             distance,
             shares,
@@ -180,8 +188,53 @@ impl Steps<'_> {
     /// neither A nor AAAA).
     fn family_plan(&self, id: PoolId, pool: &Pool, record_type: RecordType) -> Option<&FamilyPlan> {
         let family = if record_type == RecordType::AAAA { Family::V6 } else { Family::V4 };
-        let zone = zone_in(pool, self.place);
+        let zone = zone_in(pool, &self.client.place);
         self.scene.plan.pool(id)?.for_zone(zone).families.get(family.index())
+    }
+
+    /// The session of a client that has none yet.
+    fn new_session(&self) -> Option<Session<'_>> {
+        let affinity = self.balancer.sessions.as_ref()?;
+        Some(Session::find(affinity, self.client.session_subnet?, &FirstOnly))
+    }
+
+    fn session(
+        &self,
+        chosen: Option<PoolId>,
+        pool: &Pool,
+        plan: Option<&FamilyPlan>,
+        record_type: RecordType,
+    ) -> Option<SessionPart> {
+        let SessionSettings { ttl, failback, .. } = self.balancer.sessions.as_ref()?.keys.settings;
+        let steering = self.scene.state.steering(self.scene.plan);
+        let is_empty = plan.is_none_or(|plan| plan.set.is_empty());
+        let last_resort = plan.is_some_and(|plan| plan.any_health);
+        let placed = || {
+            let (session, place) = (self.new_session()?, &self.client.place);
+            let family = family_of(record_type);
+            let pick =
+                session.place(&steering, self.balancer, chosen?, place, family, &FirstOnly)?;
+            Some(pool.origin(pick.members().next()?.origin)?.name.clone())
+        };
+        let reason = match chosen {
+            _ if self.client.session_subnet.is_none() => "the client's address is unknown",
+            None => "no pool can answer",
+            Some(_) if is_empty => "nothing is answered for this type",
+            Some(_) if last_resort => {
+                "none is begun: what is answered is not healthy, and no client is bound to it"
+            }
+            Some(_) => "placed by hashing; a session that lives keeps its origin",
+        };
+        Some(SessionPart {
+            key: self.client.session_subnet.map(|subnet| subnet.to_string()),
+            ttl,
+            failback: match failback {
+                Failback::Keep => "keep".into(),
+                Failback::Move => "move".into(),
+            },
+            placed: if is_empty || last_resort { None } else { placed() },
+            reason: reason.to_owned(),
+        })
     }
 
     /// The shares of the set that the answer is chosen from.
@@ -206,8 +259,13 @@ impl Steps<'_> {
                 Answers::Count(count) => json!(count),
                 Answers::All => json!("all"),
             },
+            by: self.balancer.sessions.as_ref().map(|_| "session".into()),
         }
     }
+}
+
+fn family_of(record_type: RecordType) -> Family {
+    if record_type == RecordType::AAAA { Family::V6 } else { Family::V4 }
 }
 
 /// Whether a pool is available, and why.
@@ -332,14 +390,15 @@ fn zonal_part(pool: &Pool, zonal: &Zonal, steps: &Steps<'_>) -> ZonalPart {
 fn zonal_reason(pool: &Pool, zonal: &Zonal, ratio: Option<&str>, steps: &Steps<'_>) -> String {
     let regions = steps.scene.state.locator.regions();
     let region = |id: Option<_>| id.map_or("no region", |id| regions.name(id));
-    let zone = steps.place.zone.map_or("", |zone| steps.scene.state.availability_zones.name(zone));
+    let zones = &steps.scene.state.availability_zones;
+    let zone = steps.client.place.zone.map_or("", |zone| zones.name(zone));
     match zonal.verdict {
         Verdict::NothingEligible => "nothing is eligible".to_owned(),
         Verdict::Disabled => "the pool has no zonal affinity".to_owned(),
         Verdict::PoolWithoutRegion => "the pool lies in no region".to_owned(),
         Verdict::OtherRegion => format!(
             "the client is in {}, the pool in {}",
-            region(steps.place.region),
+            region(steps.client.place.region),
             region(pool.region)
         ),
         Verdict::ClientWithoutZone => "the client is in no zone of its region".to_owned(),

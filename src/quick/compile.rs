@@ -6,6 +6,7 @@ use std::sync::Arc;
 use crate::locate::place::{Coordinates, Country, RegionId, Subdivision};
 use crate::quick::pools::{Pools, Target};
 use crate::quick::query::{KEY, key_and_hash};
+use crate::quick::sessions::Sessions;
 use crate::quick::{Entry, INLINE_TARGETS, Quick, Slot, tag_of};
 use crate::rr::RecordType;
 use crate::state::State;
@@ -35,6 +36,7 @@ impl Quick {
     /// Makes the tables.
     pub fn compile(state: &State, plan: &Plan) -> Self {
         let mut profiles = Profiles::default();
+        let mut sessions = Sessions::default();
         let (mut entries, mut balancers, mut hashes) = (Vec::new(), Vec::new(), Vec::new());
         for (id, balancer) in (0u32..).map(LoadBalancerId).zip(&state.balancers) {
             if !is_quick(state, id, balancer) {
@@ -58,6 +60,7 @@ impl Quick {
                 first_target: 0,
                 targets: [Target::NONE; INLINE_TARGETS],
                 rules: u32::try_from(rules.lists.len()).unwrap_or(0),
+                session: sessions.add(balancer, plan),
             });
         }
         let mut quick = Self {
@@ -67,6 +70,7 @@ impl Quick {
             profiles: profiles.rules.into(),
             targets: Vec::new(),
             pools: Pools::new(&state.pools, plan),
+            sessions,
         };
         quick.aim(state, plan);
         quick
@@ -81,6 +85,7 @@ impl Quick {
             profiles: Arc::clone(&self.profiles),
             targets: Vec::with_capacity(self.targets.len()),
             pools: self.pools.updated(&state.pools, plan, changed),
+            sessions: self.sessions.updated(plan, changed),
         };
         quick.aim(state, plan);
         quick

@@ -17,6 +17,7 @@
 mod compile;
 mod pools;
 mod query;
+mod sessions;
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -27,10 +28,12 @@ use crate::locate::Locator;
 use crate::query::{CLASS_IN, HEADER, MAX_UDP, OPTION_CLIENT_SUBNET};
 use crate::quick::pools::{Pools, Target};
 use crate::quick::query::Key;
+use crate::quick::sessions::{Asked, Sessions};
 use crate::rr::Ttl;
-use crate::steer::Sequences;
+use crate::steer::Memory;
 use crate::steer::load_balancer::{ClientSource, LoadBalancerId};
 use crate::steer::pool::Family;
+use crate::steer::session::SessionKey;
 use crate::wire::opt::OPT;
 
 /// What of the configuration and the plan common queries need, in the form they need it in.
@@ -46,6 +49,7 @@ pub struct Quick {
     /// For each entry, from its first on, what each rule leads to.
     targets: Vec<Target>,
     pools: Pools,
+    sessions: Sessions,
 }
 
 /// A slot of the table of names: the upper half of the hash, and the entry's number plus one.
@@ -67,6 +71,8 @@ struct Entry {
     profile: u32,
     rules: u32,
     first_target: u32,
+    /// The number of its sessions, from 1; 0 without.
+    session: u32,
     /// What the first rules lead to; of more rules all are in the common list.
     targets: [Target; INLINE_TARGETS],
 }
@@ -81,6 +87,7 @@ pub struct Located {
     place: u32,
     ttl: Ttl,
     scope: u8,
+    session: Option<Asked>,
 }
 
 /// A query whose name was found: the number of its entry.
@@ -120,7 +127,16 @@ impl Quick {
         let address = subnet.unwrap_or_else(|| source.to_canonical());
         let located = locator.locate(address);
         let depends = subnet.is_some() && entry.depends_on_client;
-        let scope = if depends { located.scope } else { 0 };
+        let mut scope = if depends { located.scope } else { 0 };
+        let mut session = None;
+        if entry.session != 0 {
+            let known =
+                query.subnet.filter(|_| subnet.is_some()).map(|subnet| subnet.source_prefix);
+            let (asked, length) =
+                self.sessions.ask(entry.session, address, known.unwrap_or(u8::MAX))?;
+            session = Some(asked);
+            scope = if subnet.is_some() { scope.max(length) } else { scope };
+        }
         let place = located.place_index;
         let rule = *self.profiles.get(entry.profile as usize)?.get(place as usize)?;
         let target = match entry.rules as usize {
@@ -128,7 +144,7 @@ impl Quick {
             0..=INLINE_TARGETS => *entry.targets.get(usize::from(rule))?,
             _ => *self.targets.get(entry.first_target as usize + usize::from(rule))?,
         };
-        Some(Located { target, place, ttl: entry.ttl, scope })
+        Some(Located { target, place, ttl: entry.ttl, scope, session })
     }
 
     /// Starts the memory of a query's pool on its way; gives its sequence slot, whose memory is the
@@ -136,6 +152,14 @@ impl Quick {
     #[inline]
     pub fn approach_pool(&self, located: &Located) -> (u32, u32) {
         (self.pools.approach(located.target), located.target.slot)
+    }
+
+    /// Starts what is known of a query's session on its way; gives the key, whose memory is the
+    /// caller's. None without session affinity.
+    #[inline]
+    pub fn approach_session(&self, located: &Located) -> Option<(u32, SessionKey)> {
+        let asked = located.session?;
+        Some((self.sessions.approach(asked), asked.key))
     }
 
     /// Finds the name of a query. None where it takes the long way.
@@ -166,12 +190,16 @@ impl Quick {
         query: &CommonQuery,
         located: Located,
         locator: &Locator,
-        sequences: &impl Sequences,
+        memory: &impl Memory,
         out: &mut [u8],
     ) -> Option<usize> {
-        let Located { target, place, ttl, scope } = located;
+        let Located { target, place, ttl, scope, session } = located;
+        if let Some(asked) = session {
+            let address = self.sessions.address(asked, target.pool, query.family, memory)?;
+            return write(message, query, ttl, scope, address, out);
+        }
         let set = self.pools.set(target, query.family, place, locator)?;
-        let n = sequences.next(target.slot + set.slot, set.fingerprint);
+        let n = memory.next(target.slot + set.slot, set.fingerprint);
         write(message, query, ttl, scope, set.address(n)?, out)
     }
 }

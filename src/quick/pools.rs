@@ -35,7 +35,7 @@ pub(super) struct Pools {
 /// it.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Target {
-    pool: u32,
+    pub(super) pool: u32,
     pub(super) slot: u32,
 }
 

@@ -20,6 +20,7 @@ use crate::rtt::book::Book;
 use crate::rtt::figures::Published;
 use crate::serve::live::{Live, Moment};
 use crate::serve::prober::{Target as ProbeTarget, Targets};
+use crate::serve::sessions::SharedSessions;
 use crate::serve::standing::{Known, Standing};
 use crate::state::State;
 use crate::state_folder;
@@ -85,6 +86,7 @@ impl Control {
         state_folder: PathBuf,
         prober: Arc<Prober>,
         targets: UnboundedSender<Targets>,
+        sessions: SharedSessions,
     ) -> Self {
         let overrides = state_folder::read(&state_folder, OVERRIDES).unwrap_or_else(|error| {
             warn!(%error, "the overrides of the state folder cannot be used; none hold");
@@ -94,7 +96,7 @@ impl Control {
         inner.overrides.expire(SystemTime::now());
         let moment = inner.adopt(1, None, state);
         let control = Self {
-            live: Live::new(moment),
+            live: Live::new(moment, sessions),
             state_folder,
             targets,
             inner: Mutex::new(inner),

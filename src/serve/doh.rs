@@ -66,7 +66,9 @@ fn reply(message: &[u8], client: IpAddr, live: &Live) -> Response<Full<Bytes>> {
     }
     let moment = live.load();
     let reply = OUT.with_borrow_mut(|out| {
-        let length = answer(message, client, &moment.responder(), Transport::Stream, out)?;
+        let memory = live.memory(&moment);
+        let responder = moment.responder(&memory);
+        let length = answer(message, client, &responder, Transport::Stream, out)?;
         out.get(..length).map(Bytes::copy_from_slice)
     });
     // What is no query gets no reply, and a request of HTTP must have one.

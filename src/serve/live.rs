@@ -8,7 +8,9 @@ use arc_swap::{ArcSwap, Cache};
 use crate::quick::Quick;
 use crate::respond::Responder;
 use crate::serve::sequences::SharedSequences;
+use crate::serve::sessions::{SharedMemory, SharedSessions};
 use crate::state::State;
+use crate::steer::Memory;
 use crate::steer::availability::{Health, HealthState};
 use crate::steer::load_balancer::Rules;
 use crate::steer::plan::Plan;
@@ -94,9 +96,9 @@ impl Moment {
         Self { generation: self.generation, state, pools, health, plan, quick, sequences }
     }
 
-    /// What answers are made from.
-    pub fn responder(&self) -> Responder<'_, SharedSequences> {
-        Responder { state: &self.state, plan: &self.plan, sequences: self.sequences.as_ref() }
+    /// What answers are made from, with what they leave for the next.
+    pub fn responder<'m, M: Memory>(&'m self, memory: &'m M) -> Responder<'m, M> {
+        Responder { state: &self.state, plan: &self.plan, sequences: memory }
     }
 }
 
@@ -107,12 +109,38 @@ pub struct Live {
     /// Moments that a worker may still hold. They are let go of here, not there: freeing a large one
     /// takes longer than many answers.
     retired: Arc<Mutex<Vec<Arc<Moment>>>>,
+    /// What outlasts the moments.
+    sessions: Arc<SharedSessions>,
 }
 
 impl Live {
     /// Begins with a moment.
-    pub fn new(moment: Moment) -> Self {
-        Self { moment: Arc::new(ArcSwap::from_pointee(moment)), retired: Arc::default() }
+    pub fn new(moment: Moment, sessions: SharedSessions) -> Self {
+        let live = Self {
+            moment: Arc::new(ArcSwap::from_pointee(moment)),
+            retired: Arc::default(),
+            sessions: Arc::new(sessions),
+        };
+        live.make_room(&live.load());
+        live
+    }
+
+    /// The sessions of all load balancers.
+    pub fn sessions(&self) -> &Arc<SharedSessions> {
+        &self.sessions
+    }
+
+    /// What answers from a moment leave for those after them, by now.
+    pub fn memory<'m>(&'m self, moment: &'m Moment) -> SharedMemory<'m> {
+        let sessions = self.sessions.at(self.sessions.now());
+        SharedMemory { sequences: &moment.sequences, sessions }
+    }
+
+    /// Makes room for sessions if a load balancer has them.
+    fn make_room(&self, moment: &Moment) {
+        if moment.state.has_sessions {
+            self.sessions.open();
+        }
     }
 
     /// The current moment.
@@ -132,6 +160,7 @@ impl Live {
 
     /// Replaces the moment whole.
     pub fn swap(&self, moment: Moment) {
+        self.make_room(&moment);
         let old = self.moment.swap(Arc::new(moment));
         let mut retired = self.retired.lock().unwrap_or_else(PoisonError::into_inner);
         retired.push(old);

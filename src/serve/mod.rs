@@ -10,12 +10,14 @@ pub mod prober;
 pub mod reload;
 pub mod reply;
 pub mod sequences;
+pub mod sessions;
 pub mod sockets;
 pub mod standing;
 pub mod stream;
 pub mod tls;
 pub mod udp;
 
+use std::hash::{BuildHasher, RandomState};
 use std::io;
 use std::net::{SocketAddr, TcpListener, UdpSocket};
 use std::sync::Arc;
@@ -37,6 +39,7 @@ use crate::serve::control::Control;
 use crate::serve::live::Live;
 use crate::serve::prober::{start_prober, start_recorder};
 use crate::serve::reload::{Reloader, keep_serials, remembered_serials};
+use crate::serve::sessions::SharedSessions;
 use crate::serve::sockets::{BindError, Bound, bind, bind_tcp};
 use crate::serve::stream::{Carrier, Streams};
 use crate::serve::udp::WorkerSettings;
@@ -100,7 +103,10 @@ pub fn serve(
     let prober = Arc::new(prober_of(&server, &state)?);
     let (to_prober, targets) = mpsc::unbounded_channel();
     let (to_recorder, results) = std::sync::mpsc::channel();
-    let control = Arc::new(Control::new(state, server.state.clone(), prober, to_prober));
+    // Any number will do that clients do not know.
+    let sessions = SharedSessions::new(server.max_sessions, RandomState::new().hash_one(0));
+    let control = Control::new(state, server.state.clone(), prober, to_prober, sessions);
+    let control = Arc::new(control);
     start_prober(targets, to_recorder)?;
     start_recorder(results, Arc::clone(&control))?;
     let reloader = Reloader::new(paths, server.clone(), Arc::clone(&control), serials, secrets);

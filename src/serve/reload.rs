@@ -155,6 +155,7 @@ impl Reloader {
             ("workers", self.server.workers == server.workers),
             ("log", self.server.log == server.log),
             ("udp", udp(&self.server) == udp(server)),
+            ("max_sessions", self.server.max_sessions == server.max_sessions),
             ("tcp", self.server.tcp == server.tcp),
             ("tls", tls(&self.server) == tls(server)),
             ("freebind", self.server.freebind == server.freebind),

@@ -8,7 +8,7 @@ use tracing::error;
 use crate::answer::{Answer, ExtendedError};
 use crate::query::{self, Rcode};
 use crate::respond::{Responder, respond};
-use crate::steer::Sequences;
+use crate::steer::Memory;
 use crate::wire::write::write;
 use crate::wire::{Repeated, Transport};
 
@@ -17,7 +17,7 @@ use crate::wire::{Repeated, Transport};
 pub fn answer(
     message: &[u8],
     source: IpAddr,
-    responder: &Responder<'_, impl Sequences>,
+    responder: &Responder<'_, impl Memory>,
     transport: Transport,
     out: &mut [u8],
 ) -> Option<usize> {
@@ -36,7 +36,7 @@ pub fn answer(
 fn attempt(
     message: &[u8],
     source: IpAddr,
-    responder: &Responder<'_, impl Sequences>,
+    responder: &Responder<'_, impl Memory>,
     transport: Transport,
     out: &mut [u8],
 ) -> Option<usize> {

@@ -4,6 +4,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::steer::Sequences;
+use crate::steer::session::Sessions;
 
 /// Sequence slots that any number of threads draw from without a lock. A slot holds the
 /// fingerprint of its set in the upper half and the next number in the lower.
@@ -39,6 +40,9 @@ impl Sequences for SharedSequences {
         }
     }
 }
+
+/// They keep no sessions.
+impl Sessions for SharedSequences {}
 
 #[cfg(test)]
 mod tests {

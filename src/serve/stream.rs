@@ -218,6 +218,7 @@ fn answer_all(received: &mut Vec<u8>, replies: &mut Vec<u8>, client: IpAddr, liv
     let mut taken = 0;
     let mut is_answered = false;
     let moment = live.load();
+    let memory = live.memory(&moment);
     OUT.with_borrow_mut(|out| {
         while replies.len() < ENOUGH {
             let Some(query) = received.get(taken..).and_then(message) else {
@@ -225,7 +226,7 @@ fn answer_all(received: &mut Vec<u8>, replies: &mut Vec<u8>, client: IpAddr, liv
                 return;
             };
             taken += LENGTH + query.len();
-            let responder = moment.responder();
+            let responder = moment.responder(&memory);
             let Some(length) = answer(query, client, &responder, Transport::Stream, out) else {
                 continue;
             };

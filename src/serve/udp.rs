@@ -19,7 +19,9 @@ use crate::respond::Responder;
 use crate::serve::live::{Live, Moment};
 use crate::serve::mmsg::Batch;
 use crate::serve::reply::answer;
-use crate::steer::Sequences;
+use crate::serve::sessions::{SharedSessions, Tick};
+use crate::steer::session::{OriginTag, SessionKey, Sessions};
+use crate::steer::{Memory, Sequences};
 use crate::wire::Transport;
 
 /// How long a worker waits for queries before it looks whether it is to stop.
@@ -66,7 +68,7 @@ fn pin(core: usize) {
 fn work(socket: &UdpSocket, settings: WorkerSettings, live: &Live, stop: &AtomicBool) {
     let mut batch = Batch::new(settings.batch, settings.reports_arrival);
     let mut reader = live.reader();
-    let mut sequences = OwnSequences::default();
+    let mut sequences = OwnSequences::with_sessions(Arc::clone(live.sessions()));
     let mut steps = Steps::new(settings.batch);
     let mut failing = false;
     while !stop.load(Ordering::Relaxed) {
@@ -176,6 +178,10 @@ impl Steps {
             });
         }
         for located in self.located.iter().take(count).flatten() {
+            if let Some((tags, key)) = quick.approach_session(located) {
+                approached ^= tags ^ sequences.approach_session(key);
+                continue;
+            }
             let (pool, slot) = quick.approach_pool(located);
             approached ^= pool ^ sequences.approach(slot);
         }
@@ -190,7 +196,7 @@ pub fn answer_one(
     message: &[u8],
     source: IpAddr,
     quick: &Quick,
-    responder: &Responder<'_, impl Sequences>,
+    responder: &Responder<'_, impl Memory>,
     out: &mut [u8],
 ) -> Option<usize> {
     let locator = &responder.state.locator;
@@ -202,18 +208,31 @@ pub fn answer_one(
 }
 
 /// The numbers of the answers of one worker: nobody else draws from them. They start again with a
-/// new state.
+/// new state. The sessions beside them are everybody's.
 #[derive(Debug, Default)]
 pub struct OwnSequences {
     /// The state that the slots belong to.
     generation: u64,
     /// Each set's fingerprint, and the next number.
     slots: RefCell<Vec<(u32, u32)>>,
+    /// By default none are kept.
+    sessions: Option<Arc<SharedSessions>>,
+    /// The time of the batch.
+    now: Tick,
 }
 
 impl OwnSequences {
-    /// Makes the slots fit a moment; allocates only if it is of another state.
+    /// With sessions that are shared.
+    pub fn with_sessions(sessions: Arc<SharedSessions>) -> Self {
+        Self { sessions: Some(sessions), ..Self::default() }
+    }
+
+    /// Reads the clock for the next queries, and makes the slots fit a moment; allocates only if it is
+    /// of another state.
     pub fn follow(&mut self, moment: &Moment) {
+        if moment.state.has_sessions {
+            self.now = self.sessions.as_ref().map_or_else(Tick::default, |sessions| sessions.now());
+        }
         if self.generation != moment.generation {
             self.generation = moment.generation;
             let slots = usize::try_from(moment.state.slot_count).unwrap_or(0);
@@ -225,6 +244,12 @@ impl OwnSequences {
     #[inline]
     fn approach(&self, slot: u32) -> u32 {
         self.slots.borrow().get(slot as usize).map_or(0, |&(_, next)| next)
+    }
+
+    /// Starts the memory of a session on its way.
+    #[inline]
+    fn approach_session(&self, key: SessionKey) -> u32 {
+        self.sessions.as_ref().map_or(0, |sessions| sessions.at(self.now).approach(key))
     }
 }
 
@@ -242,13 +267,30 @@ impl Sequences for OwnSequences {
     }
 }
 
+impl Sessions for OwnSequences {
+    #[inline]
+    fn find(&self, key: SessionKey, ttl: u32) -> Option<OriginTag> {
+        self.sessions.as_ref()?.at(self.now).find(key, ttl)
+    }
+
+    fn begin(&self, key: SessionKey, origin: OriginTag) {
+        if let Some(sessions) = &self.sessions {
+            sessions.at(self.now).begin(key, origin);
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn numbers_follow_one_another_and_start_again_with_a_new_set() {
-        let sequences = OwnSequences { generation: 1, slots: RefCell::new(vec![(0, 0); 2]) };
+        let sequences = OwnSequences {
+            generation: 1,
+            slots: RefCell::new(vec![(0, 0); 2]),
+            ..OwnSequences::default()
+        };
         assert_eq!([0; 3].map(|_| sequences.next(0, 7)), [0, 1, 2]);
         assert_eq!(sequences.next(1, 7), 0, "slots are apart");
         assert_eq!([0; 2].map(|_| sequences.next(0, 8)), [0, 1]);

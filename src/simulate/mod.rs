@@ -24,7 +24,7 @@ use std::collections::HashMap;
 use crate::locate::place::{AvailabilityZoneId, Place, RegionId};
 use crate::name::{Name, NameError};
 use crate::query::Question;
-use crate::respond::{Responder, place_client};
+use crate::respond::{ClientPlace, Responder, place_client};
 use crate::rr::RecordType;
 use crate::simulate::log::LoggedQuery;
 use crate::simulate::tally::Tally;
@@ -33,6 +33,7 @@ use crate::steer::availability::Health;
 use crate::steer::load_balancer::{LoadBalancer, LoadBalancerId};
 use crate::steer::plan::Plan;
 use crate::steer::pool::{Family, OriginIndex, PoolId};
+use crate::steer::session::{Session, Sessions};
 use crate::steer::zonal::zone_in;
 use crate::steer::{FirstOnly, Outcome as Chosen, Sequences, decide, pick};
 
@@ -88,6 +89,9 @@ struct OneWorker {
     slots: RefCell<Vec<(u32, u32)>>,
 }
 
+/// Sessions need not be kept: see [`Simulation::answer`].
+impl Sessions for OneWorker {}
+
 impl Sequences for OneWorker {
     fn next(&self, slot: u32, fingerprint: u32) -> u32 {
         let mut slots = self.slots.borrow_mut();
@@ -142,32 +146,51 @@ impl<'s> Simulation<'s> {
         };
         let state = self.state;
         let Some(balancer) = state.balancer(id) else { return Ok(None) };
-        let place = place_client(state, balancer, &query.client).place;
-        Ok(Some(self.answer((id, balancer), &place, family)))
+        let client = place_client(state, balancer, &query.client);
+        Ok(Some(self.answer((id, balancer), &client, family)))
     }
 
     /// Answers an A query for a load balancer from a place.
     pub fn ask_from(&mut self, id: LoadBalancerId, place: &Place) -> Option<Outcome> {
         let balancer = self.state.balancer(id)?;
-        Some(self.answer((id, balancer), place, Family::V4))
+        let client = ClientPlace {
+            place: *place,
+            address: None,
+            by_subnet: false,
+            session_subnet: None,
+            ecs_scope: 0,
+        };
+        Some(self.answer((id, balancer), &client, Family::V4))
     }
 
     fn answer(
         &mut self,
         (id, balancer): (LoadBalancerId, &LoadBalancer),
-        place: &Place,
+        client: &ClientPlace,
         family: Family,
     ) -> Outcome {
         let steering = self.state.steering(&self.plan);
-        let decision = decide(&steering, balancer, place, family, &self.sequences);
+        let place = &client.place;
+        // At one state of health a session is where it would be placed. A client without an address has
+        // none; its answers have the same shares.
+        let session = balancer.sessions.as_ref().zip(client.session_subnet);
+        let session = session.map(|(of, subnet)| Session::find(of, subnet, &FirstOnly));
+        let decision = match &session {
+            Some(session) => session.decide(&steering, balancer, place),
+            None => decide(&steering, balancer, place, family, &self.sequences),
+        };
         let (pool, fallback) = match decision.outcome {
             Chosen::Available(pool) => (Some(pool), false),
             Chosen::Fallback(pool) => (Some(pool), true),
             Chosen::Nothing(_) => (None, false),
         };
         let first = pool.and_then(|pool| {
-            let pick = pick(&steering, balancer, pool, place, family, &self.sequences)?;
-            pick.members().next().map(|member| member.origin)
+            let sequences = &self.sequences;
+            let pick = match &session {
+                Some(session) => session.place(&steering, balancer, pool, place, family, sequences),
+                None => pick(&steering, balancer, pool, place, family, sequences),
+            };
+            pick?.members().next().map(|member| member.origin)
         });
         let zone = pool.and_then(|pool| zone_in(self.state.pool(pool)?, place));
         let outcome = Outcome {

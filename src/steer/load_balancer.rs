@@ -9,6 +9,7 @@ use crate::name::Name;
 use crate::rr::Ttl;
 use crate::steer::pool::PoolId;
 use crate::steer::random::RandomPools;
+use crate::steer::session::SessionAffinity;
 
 /// The most origins that one answer may be asked to carry by number (`answers`).
 pub const MAX_ANSWERS: u8 = 64;
@@ -41,8 +42,11 @@ pub struct LoadBalancer {
     pub measured: Option<u32>,
     /// Every pool that can be answered, each once, with the first of its sequence slots.
     pub slots: Vec<(PoolId, u32)>,
-    /// False where the answer cannot depend on the client: the ECS scope is then 0.
+    /// False where the answer cannot depend on the client's place: the ECS scope is then 0, or no
+    /// longer than sessions ask for.
     pub depends_on_client: bool,
+    /// How clients keep their origins; none where they do not.
+    pub sessions: Option<SessionAffinity>,
 }
 
 /// The steering policies on offer.

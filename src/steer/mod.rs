@@ -8,6 +8,9 @@
 //!     ─► choose (the n-th answer) ─► Pick
 //! ```
 //!
+//! With session affinity `session` comes before and after: a session that stands is answered, and a
+//! new one is placed by `rendezvous`, not by the n-th answer.
+//!
 //! Everything here is a pure function: no clock, no I/O, no lock, and on the query path no
 //! allocation. The sequence number is the caller's ([`Sequences`]).
 
@@ -20,7 +23,9 @@ pub mod plan;
 pub mod pool;
 pub mod proximity;
 pub mod random;
+pub mod rendezvous;
 pub mod rtt;
+pub mod session;
 pub mod zonal;
 
 use arrayvec::ArrayVec;
@@ -30,8 +35,9 @@ use crate::rr::Rdata;
 use crate::steer::choose::{mix, scale};
 use crate::steer::eligible::Source;
 use crate::steer::load_balancer::{Answers, LoadBalancer, MAX_ANSWERS, Rule};
-use crate::steer::plan::{FamilySet, Plan};
+use crate::steer::plan::{FamilyPlan, FamilySet, Member, Plan};
 use crate::steer::pool::{Family, Pool, PoolId};
+use crate::steer::session::Sessions;
 
 /// Where the numbers of consecutive answers come from.
 pub trait Sequences {
@@ -40,9 +46,16 @@ pub trait Sequences {
     fn next(&self, slot: u32, fingerprint: u32) -> u32;
 }
 
-/// Every answer is the first: what `explain` shows.
+/// What an answer leaves for those after it: its number, and the session that it began.
+pub trait Memory: Sequences + Sessions {}
+
+impl<M: Sequences + Sessions> Memory for M {}
+
+/// Every answer is the first, and every client new: what `explain` shows.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct FirstOnly;
+
+impl Sessions for FirstOnly {}
 
 impl Sequences for FirstOnly {
     fn next(&self, _slot: u32, _fingerprint: u32) -> u32 {
@@ -95,17 +108,19 @@ pub enum NoAnswer {
 /// The origins of one answer, in order.
 #[derive(Clone, Debug)]
 pub struct Pick<'s> {
-    set: &'s FamilySet,
+    /// The origin of the client's session.
+    leader: Option<&'s Member>,
+    /// The origins after it, itself left out; or all of them.
     order: Order<'s>,
 }
 
 /// How the members of a pick follow one another.
 #[derive(Clone, Debug)]
 enum Order<'s> {
-    /// One member, by its position in the set.
-    One(u16),
-    /// So many, the chosen one first, the others drawn by the sequence number.
-    Drawn { n: u32, count: u8 },
+    /// At most one member.
+    One(Option<&'s Member>),
+    /// So many of a set, the chosen one first, the others drawn by the sequence number.
+    Drawn { set: &'s FamilySet, n: u32, count: u8 },
     /// All of `lead` from `start` on and round, then the rest of the set likewise.
     Rotated { lead: &'s FamilySet, rest: &'s FamilySet, start: u16 },
 }
@@ -169,29 +184,54 @@ pub fn pick<'s>(
     family: Family,
     sequences: &impl Sequences,
 ) -> Option<Pick<'s>> {
-    let plan = steering.plan.pool(pool)?;
-    let zone = zonal::zone_in(steering.pools.get(pool.0 as usize)?, place);
-    let family_plan = plan.for_zone(zone).families.get(family.index())?;
-    let set: &'s FamilySet = &family_plan.set;
+    let plan = family_plan(steering, pool, place, family)?;
+    let set: &'s FamilySet = &plan.set;
     if set.is_empty() {
         return None;
     }
-    let first_slot = balancer.first_slot(pool)?;
     let order = match balancer.answers {
+        Answers::Count(0 | 1) => {
+            let n = sequences.next(balancer.first_slot(pool)? + plan.slot, set.fingerprint);
+            Order::One(Some(set.members.get(usize::from(set.chooser.choose(n)?))?))
+        }
+        _ => several(plan, balancer, pool, sequences)?,
+    };
+    Some(Pick { leader: None, order })
+}
+
+/// The choice that a pool has for a client.
+#[inline]
+fn family_plan<'s>(
+    steering: &Steering<'s>,
+    pool: PoolId,
+    place: &Place,
+    family: Family,
+) -> Option<&'s FamilyPlan> {
+    let plan = steering.plan.pool(pool)?;
+    let zone = zonal::zone_in(steering.pools.get(pool.0 as usize)?, place);
+    plan.for_zone(zone).families.get(family.index())
+}
+
+/// The order of an answer with several origins.
+fn several<'s>(
+    plan: &'s FamilyPlan,
+    balancer: &LoadBalancer,
+    pool: PoolId,
+    sequences: &impl Sequences,
+) -> Option<Order<'s>> {
+    let first_slot = balancer.first_slot(pool)?;
+    Some(match balancer.answers {
         Answers::Count(count) => {
-            let n = sequences.next(first_slot + family_plan.slot, set.fingerprint);
-            match count {
-                0 | 1 => Order::One(set.chooser.choose(n)?),
-                count => Order::Drawn { n, count },
-            }
+            let set: &FamilySet = &plan.set;
+            let n = sequences.next(first_slot + plan.slot, set.fingerprint);
+            Order::Drawn { set, n, count }
         }
         Answers::All => {
-            let lead: &'s FamilySet = &family_plan.lead;
-            let n = sequences.next(first_slot + family_plan.lead_slot, lead.fingerprint);
-            Order::Rotated { lead, rest: &family_plan.rest, start: lead.chooser.choose(n)? }
+            let lead: &FamilySet = &plan.lead;
+            let n = sequences.next(first_slot + plan.lead_slot, lead.fingerprint);
+            Order::Rotated { lead, rest: &plan.rest, start: lead.chooser.choose(n)? }
         }
-    };
-    Some(Pick { set, order })
+    })
 }
 
 /// The chosen member, then others weighted without replacement.
@@ -230,32 +270,56 @@ fn draw(set: &FamilySet, n: u32, count: u8) -> ArrayVec<u16, { MAX_ANSWERS as us
 }
 
 impl<'s> Pick<'s> {
+    /// The origin of a session, and after it what the load balancer answers of these others.
+    fn led(
+        leader: &'s Member,
+        others: Option<&'s FamilyPlan>,
+        balancer: &LoadBalancer,
+        pool: PoolId,
+        sequences: &impl Sequences,
+    ) -> Self {
+        let order = match balancer.answers {
+            Answers::Count(0 | 1) => None,
+            _ => others.and_then(|plan| several(plan, balancer, pool, sequences)),
+        };
+        Self { leader: Some(leader), order: order.unwrap_or(Order::One(None)) }
+    }
+
     /// The RDATA of the answer's records, in order.
     pub fn rdata(&self) -> impl Iterator<Item = &'s Rdata> + use<'s> {
         self.members().flat_map(|member| member.rdata.iter())
     }
 
     /// The members of the answer, in order.
-    pub fn members(&self) -> impl Iterator<Item = &'s plan::Member> + use<'s> {
-        let set: &'s FamilySet = self.set;
-        let (drawn, all) = match self.order {
-            Order::One(position) => (ArrayVec::from_iter([position]), None),
-            Order::Drawn { n, count } => (draw(set, n, count), None),
+    pub fn members(&self) -> impl Iterator<Item = &'s Member> + use<'s> {
+        let leader = self.leader;
+        // Drawing without replacement and leaving one out is drawing from the others.
+        let mut others = usize::MAX;
+        let (one, drawn, all) = match self.order {
+            Order::One(member) => (member, None, None),
+            Order::Drawn { set, n, count } => {
+                others = usize::from(count).saturating_sub(usize::from(leader.is_some()));
+                (None, Some((set, draw(set, n, count))), None)
+            }
             Order::Rotated { lead, rest, start } => {
-                (ArrayVec::new(), Some((lead, rest, usize::from(start))))
+                (None, None, Some((lead, rest, usize::from(start))))
             }
         };
-        let drawn = drawn.into_iter();
-        let drawn = drawn.filter_map(|position| set.members.get(usize::from(position)));
+        let drawn = drawn.into_iter().flat_map(|(set, positions)| {
+            positions.into_iter().filter_map(|position| set.members.get(usize::from(position)))
+        });
         let all = all.into_iter().flat_map(|(lead, rest, start)| {
             rotated(&lead.members, start).chain(rotated(&rest.members, start))
         });
-        drawn.chain(all)
+        let is_other =
+            move |member: &&Member| leader.is_none_or(|leader| leader.origin != member.origin);
+        let followers = one.into_iter().chain(drawn).chain(all).filter(is_other).take(others);
+        leader.into_iter().chain(followers)
     }
 }
 
 /// The members from `start` on, and round.
-fn rotated(members: &[plan::Member], start: usize) -> impl Iterator<Item = &plan::Member> {
+fn rotated(members: &[Member], start: usize) -> impl Iterator<Item = &Member> {
     let start = if members.is_empty() { 0 } else { start % members.len() };
     let (before, from) = members.split_at(start);
     from.iter().chain(before)

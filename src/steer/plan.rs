@@ -10,11 +10,11 @@ use std::sync::Arc;
 
 use crate::locate::place::AvailabilityZoneId;
 use crate::rr::Rdata;
-use crate::steer::availability::{Health, HealthState, assess};
+use crate::steer::availability::{Assessment, Availability, Health, HealthState, assess};
 use crate::steer::choose::Chooser;
 use crate::steer::eligible::{Original, Source, original_eligible};
 use crate::steer::load_balancer::{LoadBalancer, Rules};
-use crate::steer::pool::{Family, OriginAddress, OriginIndex, Pool, PoolId, ZonalAffinity};
+use crate::steer::pool::{Family, Origin, OriginAddress, OriginIndex, Pool, PoolId, ZonalAffinity};
 use crate::steer::zonal::modify;
 
 /// The plan of every pool, by [`PoolId`]. Plans that follow each other share what did not change.
@@ -33,6 +33,8 @@ pub struct PoolPlan {
     pub available: bool,
     /// True if it is enabled.
     pub enabled: bool,
+    /// True if an operator drained it: it keeps what clients it has.
+    pub drained: bool,
     /// Where the original eligible set came from.
     pub source: Source,
     /// The choice for clients without a zonal match.
@@ -40,6 +42,20 @@ pub struct PoolPlan {
     /// The choice for clients in the pool's region, by their zone, sorted; zones without an origin
     /// of the pool are not here: they have no match and no members to put first.
     pub zones: Vec<(AvailabilityZoneId, ZonePlan)>,
+    /// What becomes of sessions, by origin and family; empty where all end, or none can be.
+    stays: Vec<[Stay; 2]>,
+}
+
+/// What becomes of a session that was placed on an origin, in one family.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Stay {
+    /// The origin is disabled or unhealthy, or its pool is disabled or forced down.
+    Ends,
+    /// The origin keeps the session, and cannot answer: it has no usable address of the family, or is
+    /// not probed yet while others of the pool are known to be healthy.
+    Waits,
+    /// The origin answers. Its weight and its role do not matter, nor whether its pool is available.
+    Answers(Member),
 }
 
 /// The choice for the clients of one zone (or of none), by family.
@@ -63,6 +79,8 @@ pub struct FamilyPlan {
     pub slot: u32,
     /// Which counts them when `lead` leads.
     pub lead_slot: u32,
+    /// True where health does not count: as a last resort, or in an unhealthy zone that is stayed in.
+    pub any_health: bool,
 }
 
 /// Origins that can be answered, with their records.
@@ -83,7 +101,7 @@ pub struct FamilySet {
 pub struct Member {
     /// The origin.
     pub origin: OriginIndex,
-    /// Its weight in millionths, above 0.
+    /// Its weight in millionths; above 0, but for one that only keeps a session.
     pub weight: u32,
     /// Its usable addresses of the family as RDATA, at least one.
     pub rdata: Vec<Rdata>,
@@ -186,10 +204,19 @@ impl PoolPlan {
         Self {
             available: assessment.is_available(),
             enabled: pool.enabled,
+            drained: assessment.availability == Availability::Drained,
             source: original.source,
             regional,
             zones,
+            stays: builder.stays(&assessment),
         }
+    }
+
+    /// What becomes of a session that was placed on an origin.
+    #[inline]
+    pub fn stay(&self, origin: OriginIndex, family: Family) -> &Stay {
+        let families = self.stays.get(usize::from(origin.0));
+        families.and_then(|families| families.get(family.index())).unwrap_or(&Stay::Ends)
     }
 
     /// The choice for a client of the pool's own region in `zone`, else the regional one.
@@ -223,13 +250,14 @@ impl SetBuilder<'_> {
         let zonal = modify(self.pool, self.original, region, zone);
         let any_health = self.original.is_last_resort() || zonal.stays_unhealthy;
         let families = Family::ALL.map(|family| {
+            let mut any_health = any_health;
             let mut members = self.members(&zonal.modified, family, any_health);
             let may_spill =
                 matches!(self.pool.zonal_affinity, ZonalAffinity::SpillCrossZone { .. });
             if members.is_empty() && may_spill {
                 // "If there is none and the mode may spill, among those of A."
-                members =
-                    self.members(&self.original.members, family, self.original.is_last_resort());
+                any_health = self.original.is_last_resort();
+                members = self.members(&self.original.members, family, any_health);
             }
             let set = Arc::new(FamilySet::new(members));
             let family_slot = u32::try_from(family.index()).unwrap_or(0);
@@ -254,7 +282,7 @@ impl SetBuilder<'_> {
                 (Arc::new(FamilySet::new(leading)), Arc::new(FamilySet::new(others)), number * 2)
             };
             let (slot, lead_slot) = (slot(number_of_set), slot(number_of_lead));
-            FamilyPlan { set, lead, rest, slot, lead_slot }
+            FamilyPlan { set, lead, rest, slot, lead_slot, any_health }
         });
         ZonePlan { families }
     }
@@ -267,27 +295,61 @@ impl SetBuilder<'_> {
             let Some(origin) = self.pool.origin(index) else {
                 continue;
             };
-            let of_family = || origin.addresses.iter().filter(|a| family.holds(a.ip));
-            let state = |address: &OriginAddress| self.health.of_address(self.id, index, address);
-            // An origin that is eligible though unknown is answered by its unknown addresses.
-            let healthy = of_family().any(|address| state(address) == HealthState::Healthy);
-            let known_healthy =
-                origin.addresses.iter().any(|address| state(address) == HealthState::Healthy);
-            let usable = |address: &&OriginAddress| {
-                any_health
-                    || match state(address) {
-                        HealthState::Healthy => true,
-                        HealthState::Unknown => !healthy && !known_healthy,
-                        HealthState::Unhealthy => false,
-                    }
-            };
-            let rdata: Vec<Rdata> =
-                of_family().filter(usable).map(|address| address_rdata(address.ip)).collect();
+            let rdata = self.usable(index, origin, family, any_health);
             if !rdata.is_empty() {
                 members.push(Member { origin: index, weight: origin.weight.micros(), rdata });
             }
         }
         members
+    }
+
+    /// The addresses of an origin that can be answered in a family.
+    fn usable(
+        &self,
+        index: OriginIndex,
+        origin: &Origin,
+        family: Family,
+        any_health: bool,
+    ) -> Vec<Rdata> {
+        let of_family = || origin.addresses.iter().filter(|a| family.holds(a.ip));
+        let state = |address: &OriginAddress| self.health.of_address(self.id, index, address);
+        // An origin that is eligible though unknown is answered by its unknown addresses.
+        let known_healthy =
+            origin.addresses.iter().any(|address| state(address) == HealthState::Healthy);
+        let usable = |address: &&OriginAddress| {
+            any_health
+                || match state(address) {
+                    HealthState::Healthy => true,
+                    HealthState::Unknown => !known_healthy,
+                    HealthState::Unhealthy => false,
+                }
+        };
+        of_family().filter(usable).map(|address| address_rdata(address.ip)).collect()
+    }
+
+    /// What becomes of the sessions on each origin.
+    fn stays(&self, assessment: &Assessment) -> Vec<[Stay; 2]> {
+        let over =
+            matches!(assessment.availability, Availability::Disabled | Availability::ForcedDown);
+        if over || !self.pool.keeps_sessions {
+            return Vec::new();
+        }
+        let stay = |(index, origin): (OriginIndex, &Origin)| {
+            Family::ALL.map(|family| {
+                let answers = match assessment.state(index) {
+                    _ if !origin.enabled => return Stay::Ends,
+                    HealthState::Unhealthy => return Stay::Ends,
+                    HealthState::Healthy => true,
+                    HealthState::Unknown => assessment.is_eligible(index),
+                };
+                let rdata = self.usable(index, origin, family, false);
+                if !answers || rdata.is_empty() {
+                    return Stay::Waits;
+                }
+                Stay::Answers(Member { origin: index, weight: origin.weight.micros(), rdata })
+            })
+        };
+        self.pool.indexed().map(stay).collect()
     }
 }
 

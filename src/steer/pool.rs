@@ -42,6 +42,8 @@ pub struct Pool {
     pub failover_policy: FailoverPolicy,
     /// The members, in the order of the configuration.
     pub origins: Vec<Origin>,
+    /// True if a load balancer with session affinity can answer it.
+    pub keeps_sessions: bool,
 }
 
 /// One server.

@@ -59,7 +59,10 @@ impl RandomPools {
     }
 
     /// The pools that can be chosen.
-    fn available<'a>(&'a self, plan: &'a Plan) -> impl Iterator<Item = (PoolId, u32)> + 'a {
+    pub(super) fn available<'a>(
+        &'a self,
+        plan: &'a Plan,
+    ) -> impl Iterator<Item = (PoolId, u32)> + 'a {
         let can = |&(pool, weight): &(PoolId, u32)| {
             weight > 0 && plan.pool(pool).is_some_and(|plan| plan.available)
         };

@@ -11,6 +11,7 @@ mod push;
 mod ready;
 mod reload;
 mod rtt;
+mod sessions;
 mod state;
 
 use std::fs;

@@ -325,6 +325,14 @@ fn pools_origins_and_monitors_are_checked() {
         zone | interval = "10s" => interval = "2h" | interval |
         zone? | type = "https"\n =>  |  | type
         zone | ttl = 30\n => rtt_tolerance = ["5 apples", "10%"]\n | rtt_tolerance |
+        zone | ttl = 30\n => session_affinity = { ttl = "59s" }\n | session_affinity.ttl | 1m
+        zone | ttl = 30\n => session_affinity = { ttl = "25h" }\n | session_affinity.ttl | 1d
+        zone? | ttl = 30\n => session_affinity = { }\n | session_affinity.ttl | missing
+        zone | ttl = 30\n => session_affinity = { ttl = "1h", ipv4_prefix = 33 }\n | ipv4_prefix | 32
+        zone | ttl = 30\n => session_affinity = { ttl = "1h", ipv6_prefix = 0 }\n | ipv6_prefix | 1
+        zone | ttl = 30\n => session_affinity = { ttl = "1h", failback = "mvoe" }\n | failback | move
+        zone | ttl = 30\n => session_affinity = { ttl = "1h", ipv4_prefx = 24 }\n | ipv4_prefx | ipv4_prefix
+        server? | [server] => [sessions]\nmax_sessions = 0\n[server] | sessions.max_sessions | 1
         "#,
     );
 }
@@ -354,7 +362,6 @@ fn what_is_not_offered_yet_is_an_error() {
         server | [server] => [cluster]\nbucket = "meridian"\n[server] | cluster |
         server | workers = 1 => watch = true | watch |
         server? | { pop = => { nsid = "ams1", pop = | nsid |
-        zone | ttl = 30\n => session_affinity = { ttl = "30m" }\n | session_affinity |
         zone | ttl = 30\n => flatten = true\n | flatten |
         zone | address = "192.0.2.10" => address = "host.elsewhere.test" | address |
         "#,

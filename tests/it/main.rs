@@ -25,6 +25,7 @@ mod hostile;
 mod policies;
 mod reload;
 mod rules;
+mod sessions;
 mod simulate;
 mod steering;
 mod streams;

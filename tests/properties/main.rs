@@ -22,6 +22,7 @@ mod proximity;
 mod random;
 mod replies;
 mod scope;
+mod sessions;
 mod simulate;
 
 /// How many random cases a property is tried with: so many times `MERIDIAN_PROPERTY_FACTOR`, which

@@ -59,7 +59,7 @@ fn lineage(region: usize) -> Vec<usize> {
 
 // --- steering.md, "Availability"
 
-fn state_of_address(pool: &PoolSpec, origin: &OriginSpec, family: usize) -> HealthState {
+pub(crate) fn state_of_address(pool: &PoolSpec, origin: &OriginSpec, family: usize) -> HealthState {
     match (origin.forced, pool.monitored) {
         (Some(true), _) => HealthState::Healthy,
         (Some(false), _) => HealthState::Unhealthy,
@@ -69,7 +69,7 @@ fn state_of_address(pool: &PoolSpec, origin: &OriginSpec, family: usize) -> Heal
 }
 
 /// "An origin is healthy if any of its addresses is."
-fn state_of(pool: &PoolSpec, origin: &OriginSpec) -> HealthState {
+pub(crate) fn state_of(pool: &PoolSpec, origin: &OriginSpec) -> HealthState {
     let families = (0..2).filter(|&family| origin.families[family]);
     let states: Vec<_> = families.map(|family| state_of_address(pool, origin, family)).collect();
     for state in [HealthState::Healthy, HealthState::Unknown] {

@@ -352,13 +352,18 @@ impl World {
 
     /// The health of this configuration's origins, lent to those of another with its state.
     pub(crate) fn health_for(&self, other: &Self, state: &State) -> Health {
+        self.lent_to(other).health(state)
+    }
+
+    /// Another configuration whose origins have the health of this one's.
+    pub(crate) fn lent_to(&self, other: &Self) -> Self {
         let mut lent = other.clone();
         let mut states = self.pools.iter().flat_map(|pool| &pool.origins).cycle();
         for origin in lent.pools.iter_mut().flat_map(|pool| &mut pool.origins) {
             let OriginSpec { probed, forced, .. } = states.next().unwrap();
             (origin.probed, origin.forced) = (*probed, *forced);
         }
-        lent.health(state)
+        lent
     }
 
     fn zone(&self) -> String {
