@@ -54,6 +54,26 @@ answers = 2
     }
 }
 
+// ---------------------------------------------------------------------------------- Candidates
+
+// "a weighted random order of `pools` by `pool_weights` (default 1 each)".
+#[test]
+fn a_pool_weight_that_is_not_given_is_1() {
+    let site = Site::with_zone(
+        r#"
+[pools]
+a = { origins = [{ name = "a", address = "192.0.2.1" }] }
+b = { origins = [{ name = "b", address = "192.0.2.2" }] }
+[load_balancers.www]
+steering = "random"
+pools = ["a", "b"]
+pool_weights = { a = 0.25 }
+"#,
+    );
+    let found = site.explain(&["www.example.test", "--client", "192.0.2.200"]);
+    assert_eq!(found["steering"]["shares"], json!({"a": 0.2, "b": 0.8}), "{found:#}");
+}
+
 // ---------------------------------------------------------------------------------- Availability
 
 // "A result older than its `max_age` … is shown as stale and raises an alarm; it still counts."
@@ -222,5 +242,31 @@ region_pools = { weu = ["eu", "us"], enam = ["us", "eu"] }
             assert_eq!(found["answer"]["ecs_scope"], usual, "{client} without {down}");
             assert_eq!(strings(&found["failover"]["original_eligible"]).len(), 1);
         }
+    }
+}
+
+// "by longest match of any length (also longer than the source prefix); the scope may exceed the source
+// prefix".
+#[test]
+fn the_match_may_be_longer_than_the_source_prefix() {
+    let site = Site::with_zone(
+        r#"
+[pools]
+eu = { origins = [{ name = "e", address = "192.0.2.1" }] }
+us = { origins = [{ name = "u", address = "192.0.2.2" }] }
+[load_balancers.www]
+steering = "geo"
+pools = ["eu"]
+region_pools = { weu = ["eu"], enam = ["us"] }
+"#,
+    );
+    let subnets = "[subnets.\"10.0.0.0/8\"]\nregion = \"weu\"\n\
+                   [subnets.\"10.16.0.0/16\"]\nregion = \"enam\"\n";
+    site.write("geo/subnets.toml", subnets);
+    let server = Server::start(&site);
+    for (source, address, scope) in [(8, "192.0.2.1", 12), (12, "192.0.2.2", 16)] {
+        let reply = server.ask(&Query::new("www.example.test", rtype::A).ecs("10.16.0.0", source));
+        assert_eq!(reply.data(rtype::A), [address], "10.16.0.0/{source}");
+        assert_eq!(reply.scope(), scope, "10.16.0.0/{source}");
     }
 }

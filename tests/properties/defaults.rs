@@ -4,6 +4,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use meridian::config::build::{Files, build};
+use meridian::config::decimal::Decimal;
 use meridian::config::report::{Report, Source};
 use meridian::config::server::Server;
 use meridian::rr::Ttl;
@@ -52,6 +53,9 @@ fn defaults_are_those_of_the_specification() {
     let tolerance = RttTolerance { absolute: Duration::from_millis(5), relative_micros: 100_000 };
     assert_eq!(state.balancer_sources[0].rtt_tolerance, tolerance);
 
+    // "bounded (`max_sessions`, default 1,000,000; …)"
+    assert_eq!(Server::default().max_sessions, 1_000_000);
+
     let balancer = &state.balancers[0];
     assert_eq!(balancer.policy, Policy::Failover);
     assert_eq!(balancer.client, ClientSource::Ecs);
@@ -66,6 +70,6 @@ fn defaults_are_those_of_the_specification() {
         assert_eq!(pool.zonal_affinity, ZonalAffinity::Disabled);
         let origin = &pool.origins[0];
         assert_eq!((origin.role, origin.enabled), (Role::Primary, true));
-        assert_eq!(origin.weight.to_string(), "1");
+        assert_eq!(origin.weight, Decimal::ONE);
     }
 }
