@@ -50,8 +50,8 @@ async fn query(request: Request<Incoming>, path: &str) -> Result<Bytes, StatusCo
     match request.method {
         Method::GET => {
             let query = request.uri.query().unwrap_or_default();
-            let values = query.split('&').filter_map(|pair| pair.strip_prefix("dns="));
-            let value = values.last().ok_or(StatusCode::BAD_REQUEST)?;
+            let mut values = query.split('&').filter_map(|pair| pair.strip_prefix("dns="));
+            let value = values.next().ok_or(StatusCode::BAD_REQUEST)?;
             // Base64url without padding (RFC 8484 section 6).
             let message = BASE64URL_NOPAD.decode(value.as_bytes());
             message.map(Bytes::from).map_err(|_| StatusCode::BAD_REQUEST)
