@@ -229,8 +229,7 @@ fn padded_queries_have_padded_replies() {
     for (address, how) in [(dot, "+tls"), (doh, "+https")] {
         let port = address.port().to_string();
         for (padding, is_padded) in [("+padding=128", true), ("+nopadding", false)] {
-            let arguments =
-                ["@127.0.0.1", "-p", &port, "lb.example.test", "+edns=0", how, padding];
+            let arguments = ["@127.0.0.1", "-p", &port, "lb.example.test", "+edns=0", how, padding];
             let output = text(&run("kdig", &arguments));
             assert!(output.contains("192.0.2.7"), "{how} {padding}: {output}");
             let is_block = output.contains("Received 468 B");
