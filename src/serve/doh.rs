@@ -4,12 +4,14 @@
 use std::cell::RefCell;
 use std::convert::Infallible;
 use std::net::IpAddr;
+use std::time::Duration;
 
 use data_encoding::BASE64URL_NOPAD;
 use http_body_util::{BodyExt as _, Full, Limited};
 use hyper::body::{Bytes, Incoming};
 use hyper::header::{ALLOW, CACHE_CONTROL, CONTENT_TYPE, HeaderValue};
 use hyper::{Method, Request, Response, StatusCode};
+use tokio::time::timeout;
 
 use crate::serve::live::Live;
 use crate::serve::reply::{Arrival, answer};
@@ -21,39 +23,42 @@ const MESSAGE: HeaderValue = HeaderValue::from_static("application/dns-message")
 /// The largest message.
 const MAX_MESSAGE: usize = u16::MAX as usize;
 
-/// Answers a request of a client.
+/// Answers a request of a client, which has `patience` to send its body.
 pub async fn respond(
     request: Request<Incoming>,
     path: &str,
+    patience: Duration,
     client: IpAddr,
     live: &Live,
 ) -> Result<Response<Full<Bytes>>, Infallible> {
-    Ok(match query(request, path).await {
-        Ok(message) => reply(&message, client, live),
-        Err(status) => refusal(status),
+    Ok(match timeout(patience, query(request, path)).await {
+        Ok(Ok(message)) => reply(&message, client, live),
+        Ok(Err(status)) => refusal(status),
+        Err(_) => refusal(StatusCode::REQUEST_TIMEOUT),
     })
 }
 
 /// The message of a request, or the status that says what is wrong with it.
 async fn query(request: Request<Incoming>, path: &str) -> Result<Bytes, StatusCode> {
-    if request.uri().path() != path {
+    let (request, body) = request.into_parts();
+    // Taken whole whatever comes of it: a client may not listen before it has sent all.
+    let body = Limited::new(body, MAX_MESSAGE).collect().await;
+    let body = body.map_err(|_| StatusCode::PAYLOAD_TOO_LARGE)?.to_bytes();
+    if request.uri.path() != path {
         return Err(StatusCode::NOT_FOUND);
     }
-    match *request.method() {
+    match request.method {
         Method::GET => {
-            let query = request.uri().query().unwrap_or_default();
-            let values = query.split('&').filter_map(|pair| pair.strip_prefix("dns="));
-            let value = values.last().ok_or(StatusCode::BAD_REQUEST)?;
+            let query = request.uri.query().unwrap_or_default();
+            let mut values = query.split('&').filter_map(|pair| pair.strip_prefix("dns="));
+            let value = values.next().ok_or(StatusCode::BAD_REQUEST)?;
             // Base64url without padding (RFC 8484 section 6).
             let message = BASE64URL_NOPAD.decode(value.as_bytes());
             message.map(Bytes::from).map_err(|_| StatusCode::BAD_REQUEST)
         }
         Method::POST => {
-            if request.headers().get(CONTENT_TYPE) != Some(&MESSAGE) {
-                return Err(StatusCode::UNSUPPORTED_MEDIA_TYPE);
-            }
-            let body = Limited::new(request.into_body(), MAX_MESSAGE).collect().await;
-            body.map(|body| body.to_bytes()).map_err(|_| StatusCode::PAYLOAD_TOO_LARGE)
+            let is_message = request.headers.get(CONTENT_TYPE) == Some(&MESSAGE);
+            if is_message { Ok(body) } else { Err(StatusCode::UNSUPPORTED_MEDIA_TYPE) }
         }
         _ => Err(StatusCode::METHOD_NOT_ALLOWED),
     }

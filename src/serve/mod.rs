@@ -344,6 +344,9 @@ async fn run(
         tokio::spawn(stream::accept(listener, carrier, streams.clone()));
     }
     drop(streams);
+    // Before anybody is told that the server is ready: a hangup after that is in `signals` alone, and one
+    // hangup is one reload.
+    let mut wanted = early_hangup.swap(false, Ordering::Relaxed);
     service.enter(Phase::Serving);
     info!(zones, load_balancers, pools, monitored, generation = 1, "ready");
     // Reading files must hold up neither answers nor the end.
@@ -351,7 +354,6 @@ async fn run(
         let reloader = Arc::clone(&reloader);
         tokio::task::spawn_blocking(move || reloader.reload())
     };
-    let mut wanted = early_hangup.swap(false, Ordering::Relaxed);
     let mut running = None;
     loop {
         if wanted && running.is_none() {

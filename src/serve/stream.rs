@@ -38,6 +38,10 @@ const ROOM: usize = 512;
 const ENOUGH: usize = 16 << 10;
 /// How many requests of one HTTP/2 connection may run at a time.
 const MOST_REQUESTS: u32 = 100;
+/// How long is waited for what has arrived, when the server stops.
+const LAST: Duration = Duration::from_millis(50);
+/// How many connections may have waited to be accepted then.
+const MOST_WAITING: usize = 1024;
 /// How long nothing is accepted when the system has no room for another connection.
 const NO_ROOM: Duration = Duration::from_millis(100);
 
@@ -84,7 +88,7 @@ pub async fn accept(listener: TcpListener, carrier: Carrier, streams: Streams) {
     loop {
         let accepted = tokio::select! {
             accepted = listener.accept() => accepted,
-            () = stopped(&mut stop) => return,
+            () = stopped(&mut stop) => break,
         };
         match accepted {
             Ok((stream, client)) => admit(stream, client, &carrier, &streams),
@@ -94,6 +98,11 @@ pub async fn accept(listener: TcpListener, carrier: Carrier, streams: Streams) {
                 tokio::time::sleep(NO_ROOM).await;
             }
         }
+    }
+    // Clients that connected before the end have been promised an answer.
+    for _ in 0..MOST_WAITING {
+        let Ok(Ok((stream, client))) = timeout(LAST, listener.accept()).await else { return };
+        admit(stream, client, &carrier, &streams);
     }
 }
 
@@ -132,7 +141,7 @@ async fn carry(
             let Streams { live, stop, alive: _alive, .. } = streams;
             let respond = move |request| {
                 let (live, path) = (live.clone(), Arc::clone(&path));
-                async move { doh::respond(request, &path, client, &live).await }
+                async move { doh::respond(request, &path, idle, client, &live).await }
             };
             http::carry(stream, respond, limits, stop).await;
         }
@@ -176,15 +185,14 @@ pub async fn serve(
         if !is_answered {
             continue;
         }
+        let stops = *stop.borrow();
+        let patience = if stops { LAST } else { idle };
         let query = tokio::select! {
-            query = timeout(idle, read_query(&mut stream, &mut received)) => query,
-            // What has arrived is answered.
-            () = stopped(&mut stop) => {
-                let _closed = stream.shutdown().await;
-                return;
-            }
+            query = timeout(patience, read_query(&mut stream, &mut received)) => query,
+            () = stopped(&mut stop), if !stops => continue,
         };
         if !matches!(query, Ok(Ok(true))) {
+            let _closed = timeout(LAST, stream.shutdown()).await;
             return;
         }
     }

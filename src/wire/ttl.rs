@@ -56,7 +56,8 @@ mod tests {
             reply.extend([0, 4, 192, 0, 2, 1]);
         }
         assert_eq!(shortest_ttl(&reply), Some(30));
-        assert_eq!(shortest_ttl(&reply[..40]), None, "cut short");
+        reply.truncate(40);
+        assert_eq!(shortest_ttl(&reply), None, "cut short");
         assert_eq!(shortest_ttl(&[0; 12]), None);
         assert_eq!(shortest_ttl(&[]), None);
     }

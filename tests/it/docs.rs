@@ -73,6 +73,47 @@ fn links_between_documents_lead_somewhere() {
     assert!(broken.is_empty(), "{broken:#?}");
 }
 
+/// Where docs/steering.md names the tests of each rule.
+const RULES: &str = "## Rules and their tests";
+
+// A rule without a test, or with one that is gone, is nobody's promise.
+#[test]
+fn every_rule_names_tests_that_exist() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let text = fs::read_to_string(root.join("docs/steering.md")).expect("a document");
+    let (_, section) = text.split_once(RULES).expect("the section of the rules");
+    let rows = section.lines().filter(|line| line.starts_with("| ") && !line.starts_with("| rule"));
+    let rows: Vec<_> = rows.filter(|line| !line.starts_with("| ---")).collect();
+    assert!(rows.len() > 80, "only {} rules were found", rows.len());
+    let mut faults = Vec::new();
+    for row in rows {
+        let tests = row.trim_end().trim_end_matches('|').rsplit('|').next().unwrap_or_default();
+        let mut tests = tests.split('`').skip(1).step_by(2).peekable();
+        if tests.peek().is_none() {
+            faults.push(format!("no test: {row}"));
+        }
+        faults.extend(tests.filter(|test| !is_test(root, test)).map(|t| format!("{t}: {row}")));
+    }
+    assert!(faults.is_empty(), "{faults:#?}");
+}
+
+/// True for a test, as `FILE: FUNCTION`, or a folder of files that `check` is tested with. Paths are
+/// those below tests/, or begin with src/.
+fn is_test(root: &Path, name: &str) -> bool {
+    let (file, function) = name.split_once(": ").unwrap_or((name, ""));
+    let path =
+        if file.starts_with("src/") { root.join(file) } else { root.join("tests").join(file) };
+    if function.is_empty() {
+        return path.is_dir();
+    }
+    let text = fs::read_to_string(path).unwrap_or_default();
+    let function = format!("fn {function}(");
+    text.find(&function).is_some_and(|at| {
+        // Its attributes and comments stand between it and the last empty line.
+        text[..at].rsplit("\n\n").next().is_some_and(|above| above.contains("test]"))
+    })
+}
+
 /// README.md and the other documents of the root, then those of docs/.
 fn documents() -> Vec<PathBuf> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));

@@ -26,6 +26,7 @@ mod hostile;
 mod policies;
 mod rate_limit;
 mod reload;
+mod rules;
 mod sessions;
 mod simulate;
 mod steering;

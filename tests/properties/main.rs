@@ -17,6 +17,7 @@ mod world;
 
 mod choice;
 mod decision;
+mod defaults;
 mod proximity;
 mod random;
 mod replies;
