@@ -217,6 +217,27 @@ fn kdig_is_answered_over_tls_and_https() {
     assert_eq!(text(&shown).trim(), "192.0.2.7");
 }
 
+// RFC 8467 4.1: what is padded comes back in blocks of 468 octets; RFC 7830 3: what is not, does not.
+#[test]
+fn padded_queries_have_padded_replies() {
+    if is_missing("kdig", "-V", "knot-dnsutils") {
+        return;
+    }
+    let site = site(TLS);
+    write_certificate(&site, "dns.example.test");
+    let (_server, dot, doh) = encrypted(&site);
+    for (address, how) in [(dot, "+tls"), (doh, "+https")] {
+        let port = address.port().to_string();
+        for (padding, is_padded) in [("+padding=128", true), ("+nopadding", false)] {
+            let arguments = ["@127.0.0.1", "-p", &port, "lb.example.test", "+edns=0", how, padding];
+            let output = text(&run("kdig", &arguments));
+            assert!(output.contains("192.0.2.7"), "{how} {padding}: {output}");
+            let is_block = output.contains("Received 468 B");
+            assert_eq!(is_block, is_padded, "{how} {padding}: {output}");
+        }
+    }
+}
+
 // RFC 8484: GET and POST, the media type, and how long a cache may keep it.
 #[test]
 fn https_is_answered_as_its_rfc_says() {
