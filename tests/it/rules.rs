@@ -265,9 +265,11 @@ region_pools = { weu = ["eu"], enam = ["us"] }
     site.write("geo/subnets.toml", subnets);
     let server = Server::start(&site);
     for (source, address, scope) in [(8, "192.0.2.1", 12), (12, "192.0.2.2", 16)] {
-        let reply = server.ask(&Query::new("www.example.test", rtype::A).ecs("10.16.0.0", source));
-        assert_eq!(reply.data(rtype::A), [address], "10.16.0.0/{source}");
-        assert_eq!(reply.scope(), scope, "10.16.0.0/{source}");
+        let query = Query::new("www.example.test", rtype::A).ecs("10.16.0.0", source);
+        for reply in [server.ask(&query), server.ask_tcp(&query)] {
+            assert_eq!(reply.data(rtype::A), [address], "10.16.0.0/{source}");
+            assert_eq!(reply.scope(), scope, "10.16.0.0/{source}");
+        }
     }
 }
 
