@@ -89,9 +89,11 @@ pub enum Data<'s> {
     Static(&'s [Rdata]),
     /// The addresses of the chosen origins.
     Steered(Pick<'s>),
-    /// A CNAME that was synthesised from a DNAME (RFC 6672 section 2.2): the one thing in an answer
+    /// A CNAME that was synthesised from a DNAME (RFC 6672 section 2.2): a thing in an answer
     /// that is made for it, and so allocated.
     Synthesised(Rdata),
+    /// HTTPS or SVCB records with the hints of one client: these are made for it, too.
+    Hinted(Vec<Rdata>),
 }
 
 /// The glue of a referral.
@@ -162,6 +164,7 @@ impl<'s> Set<'s> {
         let (slice, pick) = match &self.data {
             Data::Static(rdata) => (*rdata, None),
             Data::Synthesised(rdata) => (std::slice::from_ref(rdata), None),
+            Data::Hinted(rdata) => (&rdata[..], None),
             Data::Steered(pick) => (&[][..], Some(pick)),
         };
         let steered = pick.into_iter().flat_map(Pick::rdata);

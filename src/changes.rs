@@ -6,7 +6,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use crate::config::monitors::Monitor;
+use crate::config::pools::MonitorId;
 use crate::locate::place::RegionId;
 use crate::state::State;
 use crate::steer::load_balancer::{LoadBalancer, Policy};
@@ -114,7 +114,8 @@ fn names(state: &State) -> Described {
             let balancer = node.steered.and_then(|id| state.balancer(id));
             let balancer = balancer.map(|balancer| describe_balancer(state, balancer));
             if !sets.is_empty() || balancer.is_some() {
-                names.insert(node.owner.to_string(), format!("{sets:?} {balancer:?}"));
+                let hinted = &node.hinted;
+                names.insert(node.owner.to_string(), format!("{sets:?} {hinted:?} {balancer:?}"));
             }
         }
     }
@@ -122,9 +123,8 @@ fn names(state: &State) -> Described {
 }
 
 fn describe_balancer(state: &State, balancer: &LoadBalancer) -> String {
-    let LoadBalancer {
-        policy, client, ttl, answers, fallback_pool, rules, random, sessions, ..
-    } = balancer;
+    let LoadBalancer { policy, client, ttl, answers, fallback_pool, rules, .. } = balancer;
+    let LoadBalancer { random, sessions, aliases, .. } = balancer;
     let list = |index: u16| {
         rules.lists.get(usize::from(index)).map(|rule| {
             let pools = rule.candidates.iter().map(|&pool| state.pool_name(pool));
@@ -139,7 +139,7 @@ fn describe_balancer(state: &State, balancer: &LoadBalancer) -> String {
         random.as_ref().map(|random| random.weights.iter().map(|&(_, weight)| weight).collect());
     let sessions = sessions.as_ref().map(|affinity| affinity.keys.settings);
     format!(
-        "{policy:?} {client:?} {ttl:?} {answers:?} {fallback} {lists:?} {weights:?} {sessions:?}"
+        "{policy:?} {client:?} {ttl:?} {answers:?} {fallback} {lists:?} {weights:?} {sessions:?} {aliases}"
     )
 }
 
@@ -156,15 +156,17 @@ fn pool_names(state: &State) -> impl Iterator<Item = (String, &Pool)> {
 
 fn pools(state: &State) -> Described {
     let region = |region: Option<RegionId>| region.map(|id| state.locator.regions().name(id));
-    let describe = |pool: &Pool| {
+    let describe = |(pool, monitor): (&Pool, &Option<MonitorId>)| {
         let Pool { enabled, location, minimum_origins, zonal_affinity, failover_policy, .. } = pool;
-        let monitor = monitor_of(state, pool);
+        // By its number, since zones may have monitors of one name.
+        let monitor = monitor.and_then(|id| state.monitors.get(id.0 as usize));
         let region = region(pool.region);
         format!(
             "{enabled} {region:?} {location:?} {monitor:?} {minimum_origins} {zonal_affinity:?} {failover_policy:?}"
         )
     };
-    pool_names(state).map(|(name, pool)| (name, describe(pool))).collect()
+    let pools = pool_names(state).zip(&state.pool_monitors);
+    pools.map(|((name, pool), monitor)| (name, describe((pool, monitor)))).collect()
 }
 
 /// The location data, each part by all that it says.
@@ -193,19 +195,12 @@ fn location(state: &State) -> Described {
     parts
 }
 
-/// The monitor of a pool: by what probes its addresses, since zones may have monitors of one name.
-fn monitor_of<'s>(state: &'s State, pool: &Pool) -> Option<&'s Monitor> {
-    let probe = pool.origins.iter().flat_map(|origin| &origin.addresses).find_map(|a| a.probe)?;
-    let (monitor, _) = state.probes.targets().get(probe.0 as usize)?;
-    state.monitors.get(monitor.0 as usize)
-}
-
 fn origins(state: &State) -> Described {
     let describe = |origin: &Origin| {
-        let Origin { weight, role, enabled, .. } = origin;
+        let Origin { weight, role, enabled, host, .. } = origin;
         let ips: Vec<_> = origin.addresses.iter().map(|address| address.ip).collect();
         let zone = origin.zone.map(|zone| state.availability_zones.name(zone));
-        format!("{ips:?} {zone:?} {weight} {role:?} {enabled}")
+        format!("{host:?} {ips:?} {zone:?} {weight} {role:?} {enabled}")
     };
     let of_pool = |(pool_name, pool): (String, &Pool)| -> Vec<_> {
         let named = |origin: &Origin| (format!("{pool_name}/{}", origin.name), describe(origin));

@@ -56,6 +56,7 @@ pub mod name;
 pub mod probe;
 pub mod query;
 pub mod quick;
+pub mod resolution;
 pub mod respond;
 pub mod rr;
 pub mod rtt;

@@ -3,6 +3,8 @@
 
 use std::net::IpAddr;
 
+use arrayvec::ArrayVec;
+
 use ipnet::IpNet;
 
 use crate::answer::{Answer, Data, ExtendedError, GlueSets, MAX_ALIASES, Owner, Set};
@@ -15,9 +17,13 @@ use crate::steer::load_balancer::{ClientSource, LoadBalancer};
 use crate::steer::plan::Plan;
 use crate::steer::pool::Family;
 use crate::steer::session::{Session, scope_of};
-use crate::steer::{Memory, Outcome, decide, pick};
+use crate::steer::{Apart, Memory, NoAnswer, Outcome, Pick, decide, pick};
 use crate::zone::lookup::Found;
 use crate::zone::node::{Cut, Node, Zone};
+use crate::zone::rdata::with_hints;
+
+/// The most addresses of a family that are given as hints.
+const MAX_HINTS: usize = 64;
 
 /// What answers are made from.
 #[derive(Debug)]
@@ -227,11 +233,19 @@ impl<'s, S: Memory> Walk<'_, 's, S> {
     /// Answers from a node: steered types from its load balancer, else its records of the type,
     /// else its alias, else NODATA.
     fn node(&mut self, node: &'s Node, owner: Owner<'s>) -> Step<'s> {
-        if let Some(balancer) = node.steered.and_then(|id| self.responder.state.balancer(id))
-            && (self.record_type.is_steered() || self.record_type == RecordType::ANY)
-        {
-            self.steer(balancer, owner);
-            return Step::Done;
+        if let Some(balancer) = node.steered.and_then(|id| self.responder.state.balancer(id)) {
+            let is_steered = self.record_type.is_steered() || self.record_type == RecordType::ANY;
+            // A CNAME answers every type.
+            if is_steered || balancer.aliases {
+                return self.steer(balancer, owner);
+            }
+            if let Some(by) = balancer.hint_slots
+                && node.hinted.contains(&self.record_type)
+                && let Some(set) = node.rrset(self.record_type)
+            {
+                self.hint(balancer, by, set, owner);
+                return Step::Done;
+            }
         }
         // ANY gets one set (RFC 8482 section 4.1), never an alias to follow.
         let set = match self.record_type {
@@ -251,43 +265,39 @@ impl<'s, S: Memory> Walk<'_, 's, S> {
     }
 
     /// Answers a steered type.
-    fn steer(&mut self, balancer: &'s LoadBalancer, owner: Owner<'s>) {
-        let Responder { state, plan, sequences } = *self.responder;
+    fn steer(&mut self, balancer: &'s LoadBalancer, owner: Owner<'s>) -> Step<'s> {
+        let Responder { state, sequences, .. } = *self.responder;
         let client = place_client(state, balancer, &self.client);
-        let place = &client.place;
         self.answer.steered_by = Some(balancer);
-        let steering = state.steering(plan);
-        let families: &[Family] = match self.record_type {
-            RecordType::A => &[Family::V4],
-            RecordType::AAAA => &[Family::V6],
-            RecordType::ANY => &Family::ALL,
-            _ => &[],
-        };
-        let family = if self.record_type == RecordType::AAAA { Family::V6 } else { Family::V4 };
-        let session = balancer.sessions.as_ref().zip(client.session_subnet);
-        let picked = match session {
-            Some((affinity, subnet)) => Session::find(affinity, subnet, sequences)
-                .pick(&steering, balancer, place, families, sequences),
-            None => match decide(&steering, balancer, place, family, sequences).outcome {
-                Outcome::Available(pool) | Outcome::Fallback(pool) => {
-                    let of = |&family| {
-                        Some((family, pick(&steering, balancer, pool, place, family, sequences)?))
-                    };
-                    Ok(families.iter().find_map(of))
-                }
-                Outcome::Nothing(reason) => Err(reason),
-            },
-        };
-        match picked {
+        let mut families: ArrayVec<Family, 3> = ArrayVec::new();
+        if balancer.aliases {
+            families.push(Family::Host);
+        }
+        match self.record_type {
+            RecordType::A => families.push(Family::V4),
+            RecordType::AAAA => families.push(Family::V6),
+            RecordType::ANY => families.extend(Family::ALL),
+            _ => {}
+        }
+        match self.choose(balancer, &client, &families, sequences) {
             Ok(Some((family, pick))) => {
+                // The parts of a chain hold for the narrowest of their scopes.
+                self.answer.ecs_scope = self.answer.ecs_scope.max(client.ecs_scope);
                 let record_type = match family {
                     Family::V4 => RecordType::A,
                     Family::V6 => RecordType::AAAA,
+                    Family::Host => RecordType::CNAME,
                 };
-                let data = Data::Steered(pick);
-                self.push(Set { owner, record_type, ttl: balancer.ttl, data });
-                // The parts of a chain hold for the narrowest of their scopes.
-                self.answer.ecs_scope = self.answer.ecs_scope.max(client.ecs_scope);
+                let target = pick.rdata().next();
+                let ttl = pick.ttl(balancer.ttl);
+                self.push(Set { owner, record_type, ttl, data: Data::Steered(pick) });
+                let is_asked_for = matches!(self.record_type, RecordType::CNAME | RecordType::ANY);
+                if let Some(target) = target
+                    && family == Family::Host
+                    && !is_asked_for
+                {
+                    return Step::To(Owner::Wire(target));
+                }
             }
             Ok(None) => self.negative(self.zone.soa.negative_ttl.min(balancer.ttl)),
             Err(reason) => {
@@ -301,6 +311,64 @@ impl<'s, S: Memory> Walk<'_, 's, S> {
                     Some(ExtendedError::NoAnswer { balancer, fallback, reason });
             }
         }
+        Step::Done
+    }
+
+    /// The origins of an answer, for the first of the families that has any.
+    fn choose(
+        &self,
+        balancer: &'s LoadBalancer,
+        client: &ClientPlace,
+        families: &[Family],
+        memory: &impl Memory,
+    ) -> Result<Option<(Family, Pick<'s>)>, NoAnswer> {
+        let Responder { state, plan, .. } = *self.responder;
+        let (steering, place) = (state.steering(plan), &client.place);
+        if let Some((affinity, subnet)) = balancer.sessions.as_ref().zip(client.session_subnet) {
+            let session = Session::find(affinity, subnet, memory);
+            return session.pick(&steering, balancer, place, families, memory);
+        }
+        let family = if families.contains(&Family::V6) && !families.contains(&Family::V4) {
+            Family::V6
+        } else {
+            Family::V4
+        };
+        match decide(&steering, balancer, place, family, memory).outcome {
+            Outcome::Available(pool) | Outcome::Fallback(pool) => {
+                let of = |&family| {
+                    Some((family, pick(&steering, balancer, pool, place, family, memory)?))
+                };
+                Ok(families.iter().find_map(of))
+            }
+            Outcome::Nothing(reason) => Err(reason),
+        }
+    }
+
+    /// Answers HTTPS or SVCB records with the addresses as hints that A and AAAA would give this
+    /// client. The numbers of these answers are their own: those of A would not be even any more
+    /// where each client asks for both.
+    fn hint(&mut self, balancer: &'s LoadBalancer, by: u32, set: &'s RrSet, owner: Owner<'s>) {
+        let Responder { state, sequences, .. } = *self.responder;
+        let client = place_client(state, balancer, &self.client);
+        self.answer.steered_by = Some(balancer);
+        self.answer.ecs_scope = self.answer.ecs_scope.max(client.ecs_scope);
+        let memory = Apart { memory: sequences, by };
+        // Where nothing can be answered, what is static in the record holds all the same.
+        let picks = Family::ALL.map(|family| {
+            let picked = self.choose(balancer, &client, &[family], &memory).ok().flatten();
+            picked.map(|(_, pick)| pick)
+        });
+        let ttl = picks.iter().flatten().fold(set.ttl.min(balancer.ttl), |ttl, pick| pick.ttl(ttl));
+        let hints = picks.each_ref().map(|pick| {
+            let addresses = pick.iter().flat_map(Pick::rdata);
+            addresses.take(MAX_HINTS).map(|rdata| &**rdata).collect::<Vec<_>>().concat()
+        });
+        let hinted = |rdata: &Rdata| {
+            with_hints(rdata, balancer.name.as_wire(), &hints)
+                .map_or_else(|| rdata.clone(), Rdata::from)
+        };
+        let data = Data::Hinted(set.rdata.iter().map(hinted).collect());
+        self.push(Set { owner, record_type: set.record_type, ttl, data });
     }
 
     /// Refers to the name servers of a delegated zone; not authoritative, unless aliases of this

@@ -77,7 +77,7 @@ impl fmt::Debug for RecordType {
 }
 
 /// A time to live in seconds, at most 2^31 - 1 (RFC 2181 section 8).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Ttl(u32);
 
 impl Ttl {

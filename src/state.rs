@@ -6,7 +6,7 @@ use std::time::Duration;
 use crate::config::identity::Identity;
 use crate::config::load_balancers::ParsedBalancer;
 use crate::config::monitors::Monitor;
-use crate::config::pools::Probes;
+use crate::config::pools::{MonitorId, Probes};
 use crate::limit::RateLimit;
 use crate::locate::Locator;
 use crate::locate::place::{AvailabilityZones, RegionId};
@@ -31,6 +31,8 @@ pub struct State {
     pub pools: Arc<[Pool]>,
     /// Which zone each pool belongs to, by [`PoolId`]; none for shared ones.
     pub pool_zones: Vec<Option<Name>>,
+    /// The monitor of each pool, by [`PoolId`].
+    pub pool_monitors: Vec<Option<MonitorId>>,
     /// The load balancers that are enabled, by [`LoadBalancerId`].
     pub balancers: Vec<LoadBalancer>,
     /// What `explain` needs of each load balancer besides, by [`LoadBalancerId`].

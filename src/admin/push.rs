@@ -44,11 +44,11 @@ pub(super) async fn post(
     blocking(move || {
         let zone = find_monitor(&service.control.live().load().state, &pushed)?;
         let Pushed { monitor, address, state, why, .. } = pushed;
-        let key = TargetKey { zone, monitor, address };
+        let key = TargetKey { zone, monitor, address, host: None };
         let up = state == UpOrDown::Up;
         service.control.push(&key, up, why).map_err(|error| refusal(&error))?;
         let state = if up { "up" } else { "down" };
-        let TargetKey { zone, monitor, address } = key;
+        let TargetKey { zone, monitor, address, host: _ } = key;
         Ok(Document(json!({
             "zone": zone, "monitor": monitor, "address": address, "state": state,
         })))

@@ -82,7 +82,10 @@ pub struct OriginStatus {
     /// What was said of it.
     #[serde(rename = "override")]
     pub said: Option<ShownWord>,
-    /// Its addresses.
+    /// The host name that it is given by.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub host: Option<String>,
+    /// Its addresses, or what its host name was resolved to.
     pub addresses: Vec<AddressStatus>,
 }
 
@@ -154,6 +157,7 @@ fn pool_status(standing: &Standing, id: PoolId, pool: &Pool) -> PoolStatus {
             eligible: assessment.is_eligible(index),
             reason: origin_reason(&scene, (id, pool), index, &assessment),
             said: said(&standing.overrides, &subject),
+            host: origin.host.as_ref().map(ToString::to_string),
             addresses: origin.addresses.iter().map(|at| address_status(standing, at)).collect(),
         }
     };

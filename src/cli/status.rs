@@ -157,6 +157,7 @@ mod tests {
     #[test]
     fn columns_are_as_wide_as_they_must_be_and_lines_fit() {
         let origin = OriginStatus {
+            host: None,
             origin: "ams-1".to_owned(),
             zone: None,
             role: "primary".to_owned(),

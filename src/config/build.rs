@@ -5,8 +5,10 @@ use std::collections::HashMap;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use crate::config::load_balancers::{BalancerScope, ParsedBalancer, number_slots, parse_balancer};
-use crate::config::monitors::{Monitor, parse_monitor};
+use crate::config::load_balancers::{
+    BalancerScope, ParsedBalancer, number_slots, parse_balancer, reachable_pools,
+};
+use crate::config::monitors::{Monitor, is_without_name, parse_monitor};
 use crate::config::pools::{MonitorId, PoolScope, Probes, check_name, parse_pool};
 use crate::config::proximity::Orders;
 use crate::config::reader::{File, Place, Table, Value};
@@ -81,9 +83,11 @@ pub fn build(files: &Files, server: &Server, read: ReadText<'_>, report: &Report
         locator,
         availability_zones,
         monitors: Vec::new(),
+        without_name: Vec::new(),
         probes: Probes::default(),
         pools: Vec::new(),
         pool_zones: Vec::new(),
+        pool_monitors: Vec::new(),
         rtt: RttTable::default(),
         orders: Orders::default(),
         balancers: Vec::new(),
@@ -97,6 +101,7 @@ pub fn build(files: &Files, server: &Server, read: ReadText<'_>, report: &Report
         .filter_map(|(table, source)| builder.read_head(table, source, &common))
         .collect();
     builder.refuse_twins(&heads);
+    builder.warn_of_names();
     let mut by_name = PoolsByName::new();
     for (id, pool) in (0u32..).map(PoolId).zip(&builder.pools) {
         by_name.entry(pool.name.clone()).or_default().push(id);
@@ -133,9 +138,12 @@ struct Builder<'b> {
     locator: Locator,
     availability_zones: AvailabilityZones,
     monitors: Vec<Monitor>,
+    /// Monitors that check names of certificates only where origins are given by host name.
+    without_name: Vec<(MonitorId, Place)>,
     probes: Probes,
     pools: Vec<Pool>,
     pool_zones: Vec<Option<Name>>,
+    pool_monitors: Vec<Option<MonitorId>>,
     rtt: RttTable,
     orders: Orders,
     balancers: Vec<ParsedBalancer>,
@@ -179,6 +187,9 @@ impl Builder<'_> {
             }
             let allow_exec = self.server.allow_exec;
             if let Some(monitor) = parse_monitor(&name, zone, &value, allow_exec) {
+                if is_without_name(&monitor) {
+                    self.without_name.push((id, value.key_place()));
+                }
                 self.monitors.push(monitor);
             }
         }
@@ -201,8 +212,27 @@ impl Builder<'_> {
             // A pool that cannot be read keeps its name, so that what names it is not wrong too.
             let pool =
                 parse_pool(&name, &value, &mut pool_scope).unwrap_or_else(|| empty_pool(&name));
+            let monitor = pool.monitor.as_ref().and_then(|name| scope.monitors.get(name));
+            self.pool_monitors.push(monitor.copied());
             self.pools.push(pool);
             self.pool_zones.push(zone.cloned());
+        }
+    }
+
+    /// Monitors without a name for certificates, unless all their origins have names.
+    fn warn_of_names(&self) {
+        for (id, place) in &self.without_name {
+            let pools = self.pools.iter().zip(&self.pool_monitors);
+            let mut pools = pools.filter(|(_, monitor)| **monitor == Some(*id)).peekable();
+            let is_used = pools.peek().is_some();
+            let mut origins = pools.flat_map(|(pool, _)| &pool.origins);
+            if !is_used || origins.any(|origin| origin.host.is_none()) {
+                place.warning(
+                    self.report,
+                    "the name in the certificate is not checked: the monitor has neither sni nor host",
+                    "give the name that the certificate must have as sni",
+                );
+            }
         }
     }
 
@@ -261,6 +291,7 @@ impl Builder<'_> {
             soa: head.soa,
             is_complete,
             sources,
+            hinted: head.hinted,
             steered,
         };
         build_zone(parts, self.report)
@@ -320,10 +351,17 @@ impl Builder<'_> {
         let parents = regions.iter().map(|(region, _)| regions.parent(region)).collect();
         let has_sessions = self.pools.iter().any(|pool| pool.keeps_sessions);
         let mut slot_count = 0;
+        let mut stands = stands(&zones, self.balancers.len()).into_iter();
         let balancer_sources = self.balancers.iter().map(BalancerSource::from).collect();
         let mut measured = 0..;
         let number = |parsed: ParsedBalancer| {
             let mut balancer = parsed.balancer;
+            let (may_alias, has_hints) = stands.next().unwrap_or_default();
+            let with_hosts =
+                |id: &PoolId| self.pools.get(id.0 as usize).is_some_and(Pool::has_hosts);
+            balancer.aliases =
+                may_alias && !parsed.flatten && reachable_pools(&balancer).iter().any(with_hosts);
+            balancer.hint_slots = has_hints.then_some(0);
             slot_count = number_slots(&mut balancer, &self.pools, slot_count);
             if balancer.policy == Policy::Rtt {
                 balancer.measured = measured.next();
@@ -338,6 +376,7 @@ impl Builder<'_> {
             balancer_sources,
             pools: self.pools.into(),
             pool_zones: self.pool_zones,
+            pool_monitors: self.pool_monitors,
             monitors: self.monitors,
             probes: self.probes,
             availability_zones: self.availability_zones,
@@ -353,6 +392,20 @@ impl Builder<'_> {
             slot_count,
         })
     }
+}
+
+/// Of each load balancer whether a CNAME may stand at its name, that is not at the apex and not beside
+/// other records (RFC 1034 section 3.6.2), and whether records there get hints.
+fn stands(zones: &[Zone], count: usize) -> Vec<(bool, bool)> {
+    let mut stands = vec![(false, false); count];
+    for zone in zones {
+        for node in zone.nodes() {
+            let place = node.steered.and_then(|id| stands.get_mut(id.0 as usize));
+            let may_alias = node.rrsets.is_empty() && node.owner != zone.apex;
+            place.into_iter().for_each(|place| *place = (may_alias, !node.hinted.is_empty()));
+        }
+    }
+    stands
 }
 
 /// The entries of a table of tables, if it is there.

@@ -63,6 +63,8 @@ pub struct ParsedBalancer {
     pub rtt_tolerance: RttTolerance,
     /// `pools` as configured.
     pub pools: Vec<PoolId>,
+    /// Whether host names are answered as their addresses wherever it stands.
+    pub flatten: bool,
 }
 
 /// Reads a load balancer.
@@ -126,9 +128,10 @@ pub fn parse_balancer(
     belongs_to(&table, policy, Policy::Rtt, &["rtt_tolerance"]);
     let weights = table.optional("pool_weights").map(|value| pool_weights(&value, scope, &pools));
     belongs_to(&table, policy, Policy::Random, &["pool_weights"]);
+    let flatten = table.optional("flatten");
+    let flattens = flatten.as_ref().and_then(|value| value.boolean()).unwrap_or(false);
     let affinity = table.optional("session_affinity");
     let affinity = affinity.and_then(|value| session_affinity(&value, ttl));
-    table.not_offered(&["flatten"]);
     table.finish();
 
     let rtt_tolerance = tolerance.unwrap_or_default();
@@ -152,6 +155,8 @@ pub fn parse_balancer(
         }),
         measured: None,
         slots: Vec::new(),
+        aliases: false,
+        hint_slots: None,
         depends_on_client: false,
         sessions: None,
     };
@@ -162,7 +167,9 @@ pub fn parse_balancer(
         SessionAffinity::new(settings, &balancer.name, &pools)
     });
     warn_of_families(&balancer, value, scope.pools);
-    Some(ParsedBalancer { balancer, enabled, place: value.key_place(), rtt_tolerance, pools })
+    check_hosts(&balancer, value, flatten.as_ref().filter(|_| flattens), scope.pools);
+    let (place, flatten) = (value.key_place(), flattens);
+    Some(ParsedBalancer { balancer, enabled, place, rtt_tolerance, pools, flatten })
 }
 
 /// Numbers the sequence slots of a load balancer's pools from `first` on; gives the next free one.
@@ -176,6 +183,10 @@ pub fn number_slots(balancer: &mut LoadBalancer, pools: &[Pool], first: u32) -> 
     if let Some(random) = &mut balancer.random {
         random.first_slot = next;
         next = next.saturating_add(random::SLOTS);
+    }
+    if let Some(apart) = &mut balancer.hint_slots {
+        *apart = next.saturating_sub(first);
+        next = next.saturating_add(*apart);
     }
     next
 }
@@ -227,7 +238,8 @@ fn warn_of_families(balancer: &LoadBalancer, value: &Value<'_, '_>, pools: &[Poo
     let reachable: Vec<&Pool> = reachable_pools(balancer)
         .into_iter()
         .filter_map(|id| pools.get(id.0 as usize))
-        .filter(|pool| pool.enabled && !pool.origins.is_empty())
+        // What a host name has is not known here.
+        .filter(|pool| pool.enabled && !pool.origins.is_empty() && !pool.has_hosts())
         .collect();
     for (family, record_type) in [(Family::V4, "A"), (Family::V6, "AAAA")] {
         let has = |pool: &&&Pool| {
@@ -244,6 +256,39 @@ fn warn_of_families(balancer: &LoadBalancer, value: &Value<'_, '_>, pools: &[Poo
                     names.join(", ")
                 ),
                 "give every pool addresses of both families, or none of this one",
+            );
+        }
+    }
+}
+
+/// A pool of addresses and host names can be answered as addresses only; `flatten` is the key where it
+/// is set.
+fn check_hosts(
+    balancer: &LoadBalancer,
+    value: &Value<'_, '_>,
+    flatten: Option<&Value<'_, '_>>,
+    pools: &[Pool],
+) {
+    let reachable = reachable_pools(balancer);
+    let mut with_hosts = reachable
+        .iter()
+        .filter_map(|id| pools.get(id.0 as usize))
+        .filter(|pool| pool.has_hosts())
+        .peekable();
+    if let Some(flatten) = flatten {
+        if with_hosts.peek().is_none() {
+            flatten.key_warning(
+                "the pools of this load balancer have no origin given by host name",
+                "remove the key: there is nothing to flatten",
+            );
+        }
+        return;
+    }
+    for pool in with_hosts {
+        if pool.origins.iter().any(|origin| origin.host.is_none()) {
+            value.key_error(
+                format!("pool {:?} has both addresses and host names", pool.name),
+                "set flatten = true to answer the addresses of both, or make two pools of it",
             );
         }
     }

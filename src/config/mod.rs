@@ -23,6 +23,7 @@ pub mod files;
 pub mod identity;
 pub mod load_balancers;
 pub mod monitors;
+pub mod origins;
 mod pool_weights;
 pub mod pools;
 pub mod proximity;

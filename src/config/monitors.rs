@@ -107,6 +107,30 @@ pub enum Probe {
     },
 }
 
+impl Probe {
+    /// True if the host name that an origin is given by makes a difference: the monitor asks by a name,
+    /// and has none of its own.
+    pub fn asks_by_origin(&self) -> bool {
+        match self {
+            Self::Http(http) => http.host.is_none(),
+            Self::Tls { tls, .. } => tls.server_name.is_none(),
+            _ => false,
+        }
+    }
+}
+
+/// True if a monitor checks certificates, and their names only where origins are given by host name.
+pub fn is_without_name(monitor: &Monitor) -> bool {
+    let is_named = match &monitor.probe {
+        Probe::Http(http) => {
+            http.host.is_some() || http.tls.as_ref().is_some_and(|tls| tls.server_name.is_some())
+        }
+        Probe::Tls { tls, .. } => tls.server_name.is_some(),
+        _ => true,
+    };
+    !is_named && checks_certificates(&monitor.probe)
+}
+
 /// An HTTP or HTTPS request and what its reply must be.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HttpProbe {
@@ -118,7 +142,7 @@ pub struct HttpProbe {
     pub path: String,
     /// The method.
     pub method: String,
-    /// The Host header; the origin's address if none.
+    /// The Host header; the origin's host name or address if none.
     pub host: Option<String>,
     /// Further headers.
     pub headers: Vec<(String, String)>,
@@ -248,15 +272,6 @@ pub fn parse_monitor(
         }
     }
     let probe = parse_probe(kind, &table, place, allow_exec);
-    let is_without_name = |key| table.optional(key).is_none();
-    if probe.as_ref().is_some_and(checks_certificates)
-        && ["sni", "host"].into_iter().all(is_without_name)
-    {
-        value.key_warning(
-            "the name in the certificate is not checked: the monitor has neither sni nor host",
-            "give the name that the certificate must have as sni",
-        );
-    }
     table.finish();
     Some(Monitor {
         name: name.to_owned(),

@@ -1,17 +1,17 @@
 //! `[pools]`: pools and their origins, from TOML to the types that the decision reads.
 
 use std::collections::HashMap;
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::IpAddr;
 
 use crate::config::decimal::Decimal;
-use crate::config::reader::{Table, Value};
+use crate::config::origins::origins;
+use crate::config::reader::Value;
 use crate::config::report::remedy_for_name;
 use crate::locate::Regions;
 use crate::locate::place::{AvailabilityZoneId, AvailabilityZones};
 use crate::locate::subnets::read_location;
-use crate::steer::pool::{
-    FailoverPolicy, MAX_ORIGINS, Origin, OriginAddress, Pool, ProbeId, Role, ZonalAffinity,
-};
+use crate::name::Name;
+use crate::steer::pool::{FailoverPolicy, MAX_ORIGINS, Origin, Pool, ProbeId, ZonalAffinity};
 
 /// A monitor, by its index in the configuration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -20,21 +20,34 @@ pub struct MonitorId(pub u32);
 /// The numbers of what is probed: one for each monitor and address.
 #[derive(Clone, Debug, Default)]
 pub struct Probes {
-    targets: Vec<(MonitorId, IpAddr)>,
-    by_target: HashMap<(MonitorId, IpAddr), ProbeId>,
+    targets: Vec<ProbeTarget>,
+    by_target: HashMap<ProbeTarget, ProbeId>,
+}
+
+/// What is probed.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct ProbeTarget {
+    /// By which monitor.
+    pub monitor: MonitorId,
+    /// The address.
+    pub address: IpAddr,
+    /// The host name that the origin is given by, where the monitor has no name of its own and asks by
+    /// one.
+    pub host: Option<Name>,
 }
 
 impl Probes {
     /// The number of a target, a new one if it is new.
-    pub fn intern(&mut self, monitor: MonitorId, ip: IpAddr) -> ProbeId {
-        *self.by_target.entry((monitor, ip)).or_insert_with(|| {
-            self.targets.push((monitor, ip));
-            ProbeId(u32::try_from(self.targets.len() - 1).unwrap_or(u32::MAX))
+    pub fn intern(&mut self, target: ProbeTarget) -> ProbeId {
+        let Self { targets, by_target } = self;
+        *by_target.entry(target).or_insert_with_key(|target| {
+            targets.push(target.clone());
+            ProbeId(u32::try_from(targets.len() - 1).unwrap_or(u32::MAX))
         })
     }
 
     /// All targets, by their numbers.
-    pub fn targets(&self) -> &[(MonitorId, IpAddr)] {
+    pub fn targets(&self) -> &[ProbeTarget] {
         &self.targets
     }
 }
@@ -176,119 +189,6 @@ fn failover_policy(value: &Value<'_, '_>) -> Option<FailoverPolicy> {
         failover_ratio: ratio.unwrap_or(Decimal::ZERO),
         drop_traffic_if_unhealthy: drop.unwrap_or(false),
     })
-}
-
-fn origins(
-    value: &Value<'_, '_>,
-    scope: &mut PoolScope<'_>,
-    monitor: Option<MonitorId>,
-) -> Vec<Origin> {
-    let list = value.list("a list of origins ([[pools.NAME.origins]])").unwrap_or_default();
-    if value.is_empty_list() {
-        value.error("the pool has no origins", "add [[pools.NAME.origins]] with name and address");
-    }
-    if list.len() > MAX_ORIGINS {
-        value.error(
-            format!("the pool has {} origins", list.len()),
-            format!("a pool has at most {MAX_ORIGINS}: make several pools of it"),
-        );
-    }
-    let mut names: HashMap<String, u32> = HashMap::new();
-    let mut addresses: HashMap<IpAddr, String> = HashMap::new();
-    let mut origins = Vec::new();
-    for entry in list.iter().take(MAX_ORIGINS) {
-        let Some(table) = entry.table("a table with name and address") else { continue };
-        let origin = parse_origin(&table, scope, monitor, &mut names, &mut addresses);
-        table.finish();
-        origins.extend(origin);
-    }
-    origins
-}
-
-fn parse_origin(
-    table: &Table<'_, '_>,
-    scope: &mut PoolScope<'_>,
-    monitor: Option<MonitorId>,
-    names: &mut HashMap<String, u32>,
-    addresses: &mut HashMap<IpAddr, String>,
-) -> Option<Origin> {
-    let name_value = table.required("name", "give the origin a name");
-    let name = name_value.as_ref().and_then(|value| {
-        let name = value.string("a name")?;
-        if let Some(line) = names.insert(name.to_owned(), value.place().position.line) {
-            value.error(
-                format!("the pool has another origin {name:?} on line {line}"),
-                "give each origin of a pool its own name",
-            );
-        }
-        check_name(value, name);
-        Some(name.to_owned())
-    });
-    let address_value = table.required("address", "give an IP address, or a list of them");
-    let ips: Vec<IpAddr> = address_value
-        .iter()
-        .flat_map(Value::one_or_list)
-        .filter_map(|value| {
-            let ip = origin_address(&value)?;
-            if let Some(other) = addresses.insert(ip, name.clone().unwrap_or_default()) {
-                value.error(
-                    format!("{ip} is an address of origin {other:?} of this pool already"),
-                    "give each address to one origin of a pool",
-                );
-            }
-            Some(ip)
-        })
-        .collect();
-    if let Some(value) = &address_value
-        && value.is_empty_list()
-    {
-        value.error("the origin has no address", "give at least one IP address");
-    }
-    let zone = table.optional("zone").and_then(|value| availability_zone(&value, scope.zones));
-    let weight = table.optional("weight").and_then(|value| value.decimal("a weight"));
-    let roles = [("primary", Role::Primary), ("failover", Role::Failover)];
-    let role = table.optional("role").and_then(|value| value.choice(&roles)).unwrap_or_default();
-    let enabled = table.optional("enabled").and_then(|value| value.boolean()).unwrap_or(true);
-    table.not_offered(&["capacity"]);
-    let address =
-        |ip| OriginAddress { ip, probe: monitor.map(|monitor| scope.probes.intern(monitor, ip)) };
-    Some(Origin {
-        name: name?,
-        addresses: ips.into_iter().map(address).collect(),
-        zone,
-        weight: weight.unwrap_or(Decimal::ONE),
-        role,
-        enabled,
-    })
-}
-
-/// An origin's address; a host name is a mistake of its own until it is offered.
-fn origin_address(value: &Value<'_, '_>) -> Option<IpAddr> {
-    let text = value.string("an IP address")?;
-    if let Ok(ip) = text.parse::<IpAddr>() {
-        if ip.is_unspecified() || ip.is_multicast() || ip == IpAddr::V4(Ipv4Addr::BROADCAST) {
-            value.error(
-                format!("{ip} is the address of no server"),
-                "give the server's own address",
-            );
-            return None;
-        }
-        return Some(ip);
-    }
-    let looks_like_address =
-        text.contains(':') || text.bytes().all(|octet| octet.is_ascii_digit() || octet == b'.');
-    if looks_like_address {
-        value.error(
-            format!("{text:?} is not an IP address"),
-            "write \"192.0.2.10\" or \"2001:db8::10\", without a port",
-        );
-    } else {
-        value.error(
-            format!("{text:?} is a host name; these are not offered by this version"),
-            "give the IP address, as \"192.0.2.10\"",
-        );
-    }
-    None
 }
 
 /// The number of an availability zone's name.

@@ -16,10 +16,16 @@ use crate::limit::RateLimit;
 
 /// The port that is listened on by default: no privilege is needed for it.
 pub const DEFAULT_PORT: u16 = 5300;
+/// The port of DNS (RFC 1035 section 4.2).
+const DNS_PORT: u16 = 53;
 /// How long `serve` waits for first probe results by default (health.md).
 pub const DEFAULT_STARTUP_WAIT: Duration = Duration::from_secs(5);
 /// How old a measured round-trip time may be by default (steering.md).
 pub const DEFAULT_RTT_MAX_AGE: Duration = Duration::from_secs(600);
+/// How long addresses of origins are kept by default while their names cannot be resolved.
+pub const DEFAULT_KEEP: Duration = Duration::from_secs(3600);
+/// The most resolvers that are asked.
+const MAX_RESOLVERS: usize = 8;
 /// The most worker threads that can be asked for.
 pub const MAX_WORKERS: u64 = 1024;
 
@@ -41,6 +47,21 @@ pub struct UdpSettings {
 impl Default for UdpSettings {
     fn default() -> Self {
         Self { workers: 0, batch: 32, receive_buffer: 4 << 20, send_buffer: 4 << 20, pin: false }
+    }
+}
+
+/// How host names of origins are resolved: the table `[resolver]`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ResolverSettings {
+    /// The resolvers that are asked; empty for the system's.
+    pub servers: Vec<SocketAddr>,
+    /// How long addresses hold after their TTL while the name cannot be resolved.
+    pub keep: Duration,
+}
+
+impl Default for ResolverSettings {
+    fn default() -> Self {
+        Self { servers: Vec::new(), keep: DEFAULT_KEEP }
     }
 }
 
@@ -81,6 +102,8 @@ pub struct Server {
     pub workers: usize,
     /// How UDP is served.
     pub udp: UdpSettings,
+    /// How host names of origins are resolved.
+    pub resolver: ResolverSettings,
     /// How TCP is served.
     pub tcp: TcpSettings,
     /// How TLS is served, if it is.
@@ -127,6 +150,7 @@ impl Default for Server {
             state: PathBuf::from("state"),
             workers: 0,
             udp: UdpSettings::default(),
+            resolver: ResolverSettings::default(),
             tcp: TcpSettings::default(),
             tls: None,
             max_sessions: DEFAULT_MAX_SESSIONS,
@@ -169,6 +193,9 @@ impl Server {
         }
         if let Some(table) = root.optional("udp").and_then(|value| value.table("a table")) {
             server.udp = parse_udp(&table);
+        }
+        if let Some(table) = root.optional("resolver").and_then(|value| value.table("a table")) {
+            server.resolver = parse_resolver(&table);
         }
         if let Some(table) = root.optional("tcp").and_then(|value| value.table("a table")) {
             server.tcp = parse_tcp(&table);
@@ -281,7 +308,24 @@ fn parse_udp(table: &Table<'_, '_>) -> UdpSettings {
     settings
 }
 
-/// An address and a port.
+fn parse_resolver(table: &Table<'_, '_>) -> ResolverSettings {
+    let mut settings = ResolverSettings::default();
+    if let Some(value) = table.optional("servers") {
+        let entries = value.one_or_list();
+        if value.is_empty_list() || entries.len() > MAX_RESOLVERS {
+            let help = "give the resolvers, or leave the key out for those of /etc/resolv.conf";
+            value.error(format!("there are 1 to {MAX_RESOLVERS} resolvers"), help);
+        }
+        settings.servers = entries.iter().filter_map(resolver_address).collect();
+    }
+    let range = Duration::ZERO..=Duration::from_secs(7 * 86_400);
+    if let Some(keep) = table.optional("keep").and_then(|value| value.duration(range)) {
+        settings.keep = keep;
+    }
+    table.finish();
+    settings
+}
+
 pub(super) fn parse_tcp(table: &Table<'_, '_>) -> TcpSettings {
     let default = TcpSettings::default();
     let number = |key| {
@@ -301,6 +345,20 @@ pub(super) fn parse_tcp(table: &Table<'_, '_>) -> TcpSettings {
     };
     table.finish();
     settings
+}
+
+/// The address of a resolver, with the port of DNS where none is given.
+fn resolver_address(value: &Value<'_, '_>) -> Option<SocketAddr> {
+    let text = value.string("an address, with or without a port")?;
+    let alone = || Some(SocketAddr::from((text.parse::<IpAddr>().ok()?, DNS_PORT)));
+    let address = text.parse().ok().or_else(alone);
+    if address.is_none() {
+        value.error(
+            format!("{text:?} is not the address of a resolver"),
+            "write \"192.0.2.53\" or \"192.0.2.53:53\", and \"[2001:db8::53]:53\" for IPv6",
+        );
+    }
+    address
 }
 
 /// Reads `"address:port"`.

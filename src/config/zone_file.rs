@@ -8,10 +8,13 @@ use crate::name::Name;
 use crate::rr::{Record, RecordType, Ttl};
 use crate::zone::build::SoaFields;
 use crate::zone::master::SourcedRecord;
-use crate::zone::rdata::{ends_in_zone, parse_record_data};
+use crate::zone::rdata::{ends_in_zone, parse_record_data, with_hints};
 
 /// The TTL of static records where neither record nor zone gives one.
 pub const DEFAULT_TTL: Ttl = Ttl::saturating(300);
+
+/// What is added to a record to see whether anything can be.
+const NO_HINTS: [Vec<u8>; 2] = [Vec::new(), Vec::new()];
 
 /// The zone's own part of a file.
 #[derive(Debug)]
@@ -28,6 +31,8 @@ pub struct ZoneHead {
     pub soa: SoaFields,
     /// `[[records]]`.
     pub records: Vec<SourcedRecord>,
+    /// Names and types whose records get hints, and where that is said.
+    pub hinted: Vec<(Name, RecordType, Place)>,
     /// False if a record could not be read.
     pub records_are_complete: bool,
 }
@@ -45,16 +50,18 @@ pub fn parse_head(table: &Table<'_, '_>) -> Option<ZoneHead> {
     let origin = apex.clone().unwrap_or_else(Name::root);
     let soa = table.optional("soa").map(|value| parse_soa(&value, &origin)).unwrap_or_default();
     let errors = table.report().error_count();
+    let mut hinted = Vec::new();
     let records = table
         .optional("records")
         .and_then(|value| value.list("a list of records ([[records]])"))
         .unwrap_or_default()
         .iter()
-        .flat_map(|value| parse_record(value, &origin, ttl.unwrap_or(DEFAULT_TTL)))
+        .flat_map(|value| parse_record(value, &origin, ttl.unwrap_or(DEFAULT_TTL), &mut hinted))
         .collect();
     let records_are_complete = table.report().error_count() == errors;
     table.not_offered(&["tests"]);
-    Some(ZoneHead { apex: apex?, place: place?, ttl, zonefile, soa, records, records_are_complete })
+    let (apex, place) = (apex?, place?);
+    Some(ZoneHead { apex, place, ttl, zonefile, soa, records, hinted, records_are_complete })
 }
 
 fn parse_soa(value: &Value<'_, '_>, apex: &Name) -> SoaFields {
@@ -87,7 +94,12 @@ fn parse_soa(value: &Value<'_, '_>, apex: &Name) -> SoaFields {
     soa
 }
 
-fn parse_record(value: &Value<'_, '_>, apex: &Name, default_ttl: Ttl) -> Vec<SourcedRecord> {
+fn parse_record(
+    value: &Value<'_, '_>,
+    apex: &Name,
+    default_ttl: Ttl,
+    hinted: &mut Vec<(Name, RecordType, Place)>,
+) -> Vec<SourcedRecord> {
     let Some(table) = value.table("a table with name, type and data") else { return Vec::new() };
     let name = table.required("name", "give the owner's name, \"@\" for the apex");
     let owner = name.and_then(|value| owner(&value, apex));
@@ -95,7 +107,17 @@ fn parse_record(value: &Value<'_, '_>, apex: &Name, default_ttl: Ttl) -> Vec<Sou
     let record_type = type_value.as_ref().and_then(record_type);
     let ttl = table.optional("ttl").map_or(Some(default_ttl), |value| value.ttl());
     let data = table.required("data", "give the data, one string a record");
+    let hints = table.optional("steered_hints");
+    let is_hinted = hints.as_ref().and_then(|value| value.boolean()).unwrap_or(false);
     table.finish();
+    if let (true, Some(value), Some(record_type)) = (is_hinted, &hints, record_type) {
+        if !matches!(record_type, RecordType::HTTPS | RecordType::SVCB) {
+            let message = format!("{record_type} records have no hints");
+            value.key_error(message, "remove the key: it belongs to HTTPS and SVCB records");
+        } else if let Some(owner) = &owner {
+            hinted.push((owner.clone(), record_type, value.key_place()));
+        }
+    }
     let Some(data) = data else { return Vec::new() };
     let strings = data.list("a list with one string a record, as [\"192.0.2.1\"]");
     let strings = strings.unwrap_or_default();
@@ -118,7 +140,15 @@ fn parse_record(value: &Value<'_, '_>, apex: &Name, default_ttl: Ttl) -> Vec<Sou
                 return None;
             }
         };
-        let record = Record { owner: owner.clone()?, record_type, ttl: ttl?, rdata };
+        let owner = owner.clone()?;
+        let is_hintable = matches!(record_type, RecordType::HTTPS | RecordType::SVCB);
+        if is_hinted && is_hintable && with_hints(&rdata, owner.as_wire(), &NO_HINTS).is_none() {
+            data.error(
+                "steered_hints cannot add to this record",
+                "give a priority above 0 and the target \".\", without ipv4hint and ipv6hint",
+            );
+        }
+        let record = Record { owner, record_type, ttl: ttl?, rdata };
         Some(SourcedRecord { record, place: data.place() })
     };
     strings.iter().filter_map(read).collect()

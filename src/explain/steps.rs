@@ -166,6 +166,7 @@ impl Steps<'_> {
                     "; answered as a last resort: nothing in the pool is healthy"
                 });
             }
+            reason.push_str(&self.host_note(pool, origin));
             OriginPart {
                 origin: origin.name.clone(),
                 role: match origin.role {
@@ -184,12 +185,31 @@ impl Steps<'_> {
         pool.indexed().map(part).collect()
     }
 
+    /// True if the pool's origins are answered as CNAME.
+    fn is_alias(&self, pool: &Pool) -> bool {
+        self.balancer.aliases && pool.has_hosts()
+    }
+
+    /// What an origin's host name is answered as, if it has one.
+    fn host_note(&self, pool: &Pool, origin: &Origin) -> String {
+        let Some(host) = &origin.host else { return String::new() };
+        if self.is_alias(pool) {
+            return format!("; answered as CNAME {host}");
+        }
+        if origin.addresses.is_empty() {
+            return format!("; the addresses of {host} come from resolution, while serving");
+        }
+        let addresses: Vec<_> = origin.addresses.iter().map(|a| a.ip.to_string()).collect();
+        format!("; {host} is {}", addresses.join(" "))
+    }
+
     /// What the plan has for the client and the type that is asked for (for IPv4, where that is
     /// neither A nor AAAA).
     fn family_plan(&self, id: PoolId, pool: &Pool, record_type: RecordType) -> Option<&FamilyPlan> {
         let family = if record_type == RecordType::AAAA { Family::V6 } else { Family::V4 };
-        let zone = zone_in(pool, &self.client.place);
-        self.scene.plan.pool(id)?.for_zone(zone).families.get(family.index())
+        let plan = self.scene.plan.pool(id)?.for_zone(zone_in(pool, &self.client.place));
+        let family = if self.is_alias(pool) { Family::Host } else { family };
+        plan.families.get(family.index())
     }
 
     /// The session of a client that has none yet.
@@ -239,7 +259,9 @@ impl Steps<'_> {
 
     /// The shares of the set that the answer is chosen from.
     fn choice(&self, pool: &Pool, plan: Option<&FamilyPlan>) -> ChoicePart {
-        let set = plan.map(|plan| match self.balancer.answers {
+        // A CNAME is one record.
+        let answers = if self.is_alias(pool) { Answers::Count(1) } else { self.balancer.answers };
+        let set = plan.map(|plan| match answers {
             Answers::Count(_) => &plan.set,
             Answers::All => &plan.lead,
         });
@@ -255,7 +277,7 @@ impl Steps<'_> {
         };
         ChoicePart {
             share: set.map(share).unwrap_or_default(),
-            answers: match self.balancer.answers {
+            answers: match answers {
                 Answers::Count(count) => json!(count),
                 Answers::All => json!("all"),
             },

@@ -4,11 +4,12 @@ use std::collections::HashMap;
 use std::time::Instant;
 
 use crate::config::monitors::{Monitor, Probe};
+use crate::config::pools::{ProbeTarget, Probes};
 use crate::health::TargetKey;
 use crate::health::track::{Change, Outcome, Track};
 use crate::state::State;
 use crate::steer::availability::{Health, HealthState};
-use crate::steer::pool::{OriginIndex, PoolId, ProbeId};
+use crate::steer::pool::{OriginIndex, Pool, PoolId, ProbeId};
 
 /// All addresses of a state, by [`ProbeId`].
 #[derive(Clone, Debug, Default)]
@@ -22,6 +23,8 @@ pub struct Board {
 pub struct Target {
     /// What it is.
     pub key: TargetKey,
+    /// The same by the numbers of the state.
+    pub probed: ProbeTarget,
     /// What is known of it.
     pub track: Track,
     /// The origins that have the address, in pools with the monitor.
@@ -38,19 +41,21 @@ pub struct Changed {
 }
 
 impl Board {
-    /// The board of a state, with what `self` knows of the addresses that are still there.
-    pub fn carry_over(mut self, state: &State) -> Self {
-        let mut targets: Vec<Target> = Vec::with_capacity(state.probes.targets().len());
+    /// The board of a state, of what is probed of its pools, with what `self` knows of the addresses that
+    /// are still there.
+    pub fn carry_over(mut self, state: &State, pools: &[Pool], probes: &Probes) -> Self {
+        let mut targets: Vec<Target> = Vec::with_capacity(probes.targets().len());
         let mut by_key = HashMap::with_capacity(targets.capacity());
-        for (id, &(monitor, address)) in (0u32..).map(ProbeId).zip(state.probes.targets()) {
+        for (id, probed) in (0u32..).map(ProbeId).zip(probes.targets()) {
+            let ProbeTarget { monitor, address, host } = probed;
             let Some(monitor) = state.monitors.get(monitor.0 as usize) else { continue };
-            let key = TargetKey::new(monitor, address);
+            let key = TargetKey::new(monitor, *address, host.as_ref());
             let known = self.by_key.get(&key).and_then(|id| self.targets.get_mut(id.0 as usize));
             let track = known.map(|target| std::mem::take(&mut target.track)).unwrap_or_default();
             by_key.insert(key.clone(), id);
-            targets.push(Target { key, track, origins: Vec::new() });
+            targets.push(Target { key, probed: probed.clone(), track, origins: Vec::new() });
         }
-        for (pool_id, pool) in (0u32..).map(PoolId).zip(state.pools.iter()) {
+        for (pool_id, pool) in (0u32..).map(PoolId).zip(pools) {
             for (index, origin) in pool.indexed() {
                 for probe in origin.addresses.iter().filter_map(|address| address.probe) {
                     if let Some(target) = targets.get_mut(probe.0 as usize) {
@@ -60,6 +65,11 @@ impl Board {
             }
         }
         Self { targets, by_key }
+    }
+
+    /// True if these are the addresses of the board, by the same numbers.
+    pub fn is_of(&self, probes: &Probes) -> bool {
+        self.targets.iter().map(|target| &target.probed).eq(probes.targets())
     }
 
     /// All addresses, by their numbers.
@@ -75,6 +85,11 @@ impl Board {
     /// An address by its number.
     pub fn target(&self, probe: ProbeId) -> Option<&Target> {
         self.targets.get(probe.0 as usize)
+    }
+
+    /// What probes an address.
+    pub fn monitor<'s>(&self, state: &'s State, probe: ProbeId) -> Option<&'s Monitor> {
+        state.monitors.get(self.target(probe)?.probed.monitor.0 as usize)
     }
 
     /// Takes the result of a probe in.
@@ -101,23 +116,23 @@ impl Board {
 
     /// How many addresses that are probed have no result yet. What is pushed is not waited for.
     pub fn awaited(&self, state: &State) -> usize {
-        let awaited = |&(target, &(monitor, _)): &(&Target, &(_, _))| {
-            let monitor: crate::config::pools::MonitorId = monitor;
+        let awaited = |target: &&Target| {
             let is_pushed = state
                 .monitors
-                .get(monitor.0 as usize)
+                .get(target.probed.monitor.0 as usize)
                 .is_some_and(|monitor| matches!(monitor.probe, Probe::Push { .. }));
             target.track.last().is_none() && !is_pushed
         };
-        self.targets.iter().zip(state.probes.targets()).filter(awaited).count()
+        self.targets.iter().filter(awaited).count()
     }
 
     /// Pushed states whose time to live is over: each becomes a failure that says so.
     pub fn expire_pushed(&mut self, state: &State, now: Instant) -> Vec<Changed> {
         let mut changes = Vec::new();
-        let targets = self.targets.iter_mut().zip(state.probes.targets());
-        for (probe, (target, (monitor, _))) in (0u32..).map(ProbeId).zip(targets) {
-            let Some(monitor) = state.monitors.get(monitor.0 as usize) else { continue };
+        for (probe, target) in (0u32..).map(ProbeId).zip(&mut self.targets) {
+            let Some(monitor) = state.monitors.get(target.probed.monitor.0 as usize) else {
+                continue;
+            };
             let Probe::Push { ttl } = monitor.probe else { continue };
             let is_over =
                 |last: &Outcome| last.failure.is_none() && now.duration_since(last.at) > ttl;

@@ -16,8 +16,10 @@ pub mod track;
 
 use std::fmt;
 use std::net::IpAddr;
+use std::sync::Arc;
 
 use crate::config::monitors::Monitor;
+use crate::name::Name;
 
 /// What health is kept of, from one state to the next: an address, by the monitor that probes it
 /// (health.md: "state survives a reload for every (monitor name, address) pair that is still there").
@@ -29,12 +31,17 @@ pub struct TargetKey {
     pub monitor: String,
     /// The address.
     pub address: IpAddr,
+    /// The host name of the origin, where the monitor asks by it.
+    pub host: Option<Arc<str>>,
 }
 
 impl TargetKey {
     /// The key of an address that a monitor probes.
-    pub fn new(monitor: &Monitor, address: IpAddr) -> Self {
-        Self { zone: monitor.zone.clone(), monitor: monitor.name.clone(), address }
+    pub fn new(monitor: &Monitor, address: IpAddr, host: Option<&Name>) -> Self {
+        let (zone, name) = (monitor.zone.clone(), monitor.name.clone());
+        // As it stands in a Host header and in a certificate: without the final dot.
+        let host = host.map(|host| host.to_string().trim_end_matches('.').into());
+        Self { zone, monitor: name, address, host }
     }
 }
 

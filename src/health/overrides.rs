@@ -154,14 +154,14 @@ impl Overrides {
         self.words.is_empty()
     }
 
-    /// Applies all to a state: gives its pools with what is disabled or drained, and forces the rest in
-    /// `health`.
-    pub fn apply(&self, state: &State, health: &mut Health) -> Arc<[Pool]> {
+    /// Applies all to the pools of a state: gives them with what is disabled or drained, and forces the
+    /// rest in `health`.
+    pub fn apply(&self, state: &State, pools: &Arc<[Pool]>, health: &mut Health) -> Arc<[Pool]> {
         health.lift_all();
         if self.is_empty() {
-            return Arc::clone(&state.pools);
+            return Arc::clone(pools);
         }
-        let mut pools: Vec<Pool> = state.pools.to_vec();
+        let mut pools: Vec<Pool> = pools.to_vec();
         for (id, pool) in (0u32..).map(PoolId).zip(&mut pools) {
             let mut subject = Subject::pool(state, id);
             match self.of(&subject).map(|(word, _)| word) {

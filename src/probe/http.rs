@@ -29,14 +29,14 @@ enum Verdict {
     Redirect(Target),
 }
 
-/// Sends the request, and follows redirects if the monitor says so.
+/// Sends the request, and follows redirects if the monitor says so. `host` is what the origin is given by.
 pub(super) async fn probe(
     prober: &Prober,
     http: &HttpProbe,
-    address: IpAddr,
+    (address, host): (IpAddr, Option<&str>),
     deadline: Deadline,
 ) -> Result<Success, Failure> {
-    let mut target = Target::new(http, address)?;
+    let mut target = Target::new(http, address, host)?;
     let mut first_rtt = None;
     for _ in 0..=MAX_REDIRECTS {
         let ending = if target.is_secure { Ending::Orderly } else { Ending::Abort };

@@ -68,17 +68,23 @@ impl Prober {
         Ok(Self { sources, tls })
     }
 
-    /// Probes an address once, within the monitor's timeout.
+    /// Probes an address once, within the monitor's timeout. `host` is the host name that its origin is
+    /// given by: what is asked for where the monitor has no name.
     ///
     /// A `push` monitor has no probe, since its state comes through the admin API: for one, this
     /// waits for ever. [`is_probed`] tells them apart.
     ///
     /// # Errors
     /// [`Failure`]: why the address counts as failed.
-    pub async fn probe(&self, monitor: &Monitor, address: IpAddr) -> Result<Success, Failure> {
+    pub async fn probe(
+        &self,
+        monitor: &Monitor,
+        address: IpAddr,
+        host: Option<&str>,
+    ) -> Result<Success, Failure> {
         let deadline = Deadline::after(monitor.timeout);
         match &monitor.probe {
-            Probe::Http(http) => http::probe(self, http, address, deadline).await,
+            Probe::Http(http) => http::probe(self, http, (address, host), deadline).await,
             Probe::Tcp { port } => {
                 let to = (address, *port).into();
                 let (_stream, rtt) = self.sources.connect(to, Ending::Abort, deadline).await?;
@@ -87,7 +93,7 @@ impl Prober {
             Probe::Tls { port, tls } => {
                 let to = (address, *port).into();
                 let (stream, rtt) = self.sources.connect(to, Ending::Orderly, deadline).await?;
-                let name = tls.server_name.as_deref();
+                let name = tls.server_name.as_deref().or(host);
                 let name = tls::ExpectedName::new(name, address)?;
                 let stream =
                     self.tls.handshake(stream, tls.verify, &name, Alpn::None, deadline).await?;

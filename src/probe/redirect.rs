@@ -30,19 +30,27 @@ pub(super) struct Target {
 }
 
 impl Target {
-    /// What the monitor asks for.
-    pub(super) fn new(http: &HttpProbe, address: IpAddr) -> Result<Self, Failure> {
+    /// What the monitor asks for, of an origin that is given by the host name `origin` if there is one.
+    pub(super) fn new(
+        http: &HttpProbe,
+        address: IpAddr,
+        origin: Option<&str>,
+    ) -> Result<Self, Failure> {
         let (is_secure, port) = (http.tls.is_some(), http.port);
         let header = http.headers.iter().find(|(name, _)| name.eq_ignore_ascii_case("host"));
         let host = http.host.as_ref().or_else(|| header.map(|(_, value)| value));
         let sni = http.tls.as_ref().and_then(|tls| tls.server_name.as_ref());
-        let server_name = sni.or(http.host.as_ref());
+        let server_name = sni.or(http.host.as_ref()).map(String::as_str).or(origin);
         let method = Method::from_bytes(http.method.as_bytes());
         Ok(Self {
             is_secure,
             port,
-            authority: host.cloned().unwrap_or_else(|| authority_of(address, port, is_secure)),
-            server_name: server_name.cloned(),
+            authority: match (host, origin) {
+                (Some(host), _) => host.clone(),
+                (None, Some(origin)) => with_port(origin, port, is_secure),
+                (None, None) => authority_of(address, port, is_secure),
+            },
+            server_name: server_name.map(str::to_owned),
             path: http.path.clone(),
             method: method.map_err(|error| Failure::Request(error.to_string()))?,
         })
@@ -112,12 +120,16 @@ impl Target {
 
 /// An address as the Host header has it; the scheme's own port is left out.
 fn authority_of(address: IpAddr, port: u16, is_secure: bool) -> String {
-    let host = match address {
-        IpAddr::V4(address) => address.to_string(),
-        IpAddr::V6(address) => format!("[{address}]"),
-    };
+    match address {
+        IpAddr::V4(address) => with_port(&address.to_string(), port, is_secure),
+        IpAddr::V6(address) => with_port(&format!("[{address}]"), port, is_secure),
+    }
+}
+
+/// A host as the Host header has it; the scheme's own port is left out.
+fn with_port(host: &str, port: u16, is_secure: bool) -> String {
     let usual = if is_secure { 443 } else { 80 };
-    if port == usual { host } else { format!("{host}:{port}") }
+    if port == usual { host.to_owned() } else { format!("{host}:{port}") }
 }
 
 fn without_user(authority: &Authority) -> String {
@@ -150,7 +162,7 @@ mod tests {
             expected_body: None,
             follow_redirects: true,
         };
-        Target::new(&http, ADDRESS).unwrap()
+        Target::new(&http, ADDRESS, None).unwrap()
     }
 
     fn follow(target: &Target, location: &str) -> Result<Target, Failure> {

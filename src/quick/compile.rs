@@ -144,8 +144,10 @@ impl<'s> Profiles<'s> {
 fn is_quick(state: &State, id: LoadBalancerId, balancer: &LoadBalancer) -> bool {
     let key = balancer.name.to_key();
     let node = state.zones.find(&key, RecordType::A).and_then(|zone| zone.node_at(&key));
-    // Random steering draws a number before the pool's: the long way does.
+    // Random steering draws a number before the pool's, and a CNAME is no address: the long way does
+    // both.
     balancer.random.is_none()
+        && !balancer.aliases
         && balancer.answers == Answers::Count(1)
         && key.len() <= KEY
         && node.is_some_and(|node| node.steered == Some(id))

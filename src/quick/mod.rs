@@ -238,6 +238,7 @@ fn write(
     let record_type: u16 = match query.family {
         Family::V4 => 1,
         Family::V6 => 28,
+        Family::Host => return None,
     };
     let [id_high, id_low, flags, ..] = *message.first_chunk::<HEADER>()?;
     out.get_mut(..question_end)?.copy_from_slice(message.get(..question_end)?);

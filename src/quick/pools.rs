@@ -129,7 +129,7 @@ impl Pools {
         let regional = self.add_sets(&plan.regional, &mut inline);
         // A zone whose sets are the regional ones need not be looked for.
         let differs = |zone: &ZonePlan| {
-            let pairs = zone.families.iter().zip(&plan.regional.families);
+            let pairs = zone.families.iter().zip(&plan.regional.families).take(Family::ALL.len());
             pairs.into_iter().any(|(own, regional)| !Arc::ptr_eq(&own.set, &regional.set))
         };
         for (zone, zone_plan) in plan.zones.iter().filter(|(_, zone)| differs(zone)) {
@@ -145,15 +145,18 @@ impl Pools {
     }
 
     fn add_sets(&mut self, plan: &ZonePlan, inline: &mut Vec<u8>) -> [SetHead; 2] {
-        plan.families.each_ref().map(|plan| self.add_set(plan, inline).unwrap_or_default())
+        // A CNAME takes the long way.
+        let [v4, v6, _] = &plan.families;
+        [v4, v6].map(|plan| self.add_set(plan, inline).unwrap_or_default())
     }
 
     /// Lays a set out; none if it takes the long way: it is empty, too large, spread by the golden
-    /// ratio, or has a member with several addresses.
+    /// ratio, caps the TTL, or has a member with several addresses.
     fn add_set(&mut self, plan: &FamilyPlan, inline: &mut Vec<u8>) -> Option<SetHead> {
         let Chooser::Schedule(schedule) = &plan.set.chooser else { return None };
         let members = &plan.set.members;
-        if members.len() > usize::from(u8::MAX) || members.iter().any(|m| m.rdata.len() != 1) {
+        let is_single = members.iter().all(|member| member.rdata.len() == 1);
+        if members.len() > usize::from(u8::MAX) || !is_single || plan.set.is_capped {
             return None;
         }
         let schedule: Option<Vec<u8>> = schedule.iter().map(|&i| u8::try_from(i).ok()).collect();
@@ -204,6 +207,7 @@ impl Pools {
         let address_length = match family {
             Family::V4 => 4,
             Family::V6 => 16,
+            Family::Host => return None,
         };
         let (slot, fingerprint) = (u32::from(set.slot), set.fingerprint);
         Some(Set {

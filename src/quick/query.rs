@@ -44,6 +44,8 @@ impl CommonQuery {
         let record_type = match self.family {
             Family::V4 => RecordType::A,
             Family::V6 => RecordType::AAAA,
+            // Never a common query.
+            Family::Host => RecordType::CNAME,
         };
         positive_hash(self.hash, record_type)
     }

@@ -123,6 +123,7 @@ impl Sessions {
         Some(match family {
             Family::V4 => &origin.v4,
             Family::V6 => &origin.v6,
+            Family::Host => return None,
         })
     }
 }
@@ -135,10 +136,13 @@ impl Origin {
             let place: &mut [u8] = match family {
                 Family::V4 => &mut origin.v4,
                 Family::V6 => &mut origin.v6,
+                Family::Host => continue,
             };
             let stay = plan.pool(pool).map(|plan| plan.stay(index, family));
             let Some(Stay::Answers(member)) = stay else { continue };
+            // What a resolver said holds for a time of its own.
             if let [address] = member.rdata.as_slice()
+                && member.ttl.is_none()
                 && address.len() == place.len()
             {
                 place.copy_from_slice(address);

@@ -1,6 +1,8 @@
 //! What changes between reloads: health and overrides. Holds them, works out what follows, and swaps
 //! it in. Its lock is for those who change something; a query never meets it.
 
+mod names;
+
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -14,19 +16,22 @@ use crate::health::TargetKey;
 use crate::health::board::{Board, Changed, Target};
 use crate::health::overrides::{Note, Override, Overrides, Subject, TooMany, Word};
 use crate::health::track::Outcome;
+use crate::name::Name;
 use crate::probe::Prober;
+use crate::resolution::{self, Resolved};
 use crate::rtt::Vantage;
 use crate::rtt::book::Book;
 use crate::rtt::figures::Published;
 use crate::serve::live::{Live, Moment};
 use crate::serve::prober::{Target as ProbeTarget, Targets};
+use crate::serve::resolver::Names;
 use crate::serve::sessions::SharedSessions;
 use crate::serve::standing::{Known, Standing};
 use crate::state::State;
 use crate::state_folder;
 use crate::steer::availability::HealthState;
 use crate::steer::load_balancer::Rules;
-use crate::steer::pool::{PoolId, ProbeId};
+use crate::steer::pool::{Pool, PoolId, ProbeId};
 
 /// How often measured round-trip times are published.
 const PUBLISH_EVERY: Duration = Duration::from_secs(1);
@@ -52,6 +57,15 @@ pub type MonitorName = (Option<String>, String);
 #[derive(Debug, Default)]
 struct Inner {
     board: Board,
+    /// What probes.
+    prober: Option<Arc<Prober>>,
+    /// Where the resolver is told what to resolve; none while nothing resolves.
+    names: Option<UnboundedSender<Names>>,
+    /// What it was told, and what it found.
+    wanted: Vec<Name>,
+    resolved: Resolved,
+    /// The state's pools with what is resolved, and nothing overridden.
+    pools: Arc<[Pool]>,
     overrides: Overrides,
     /// The round-trip times that are measured, and what of them the decision goes by.
     times: Book,
@@ -102,10 +116,14 @@ impl Control {
             inner: Mutex::new(inner),
             keeping: Mutex::new(()),
         };
-        for said in control.lock().overrides.iter() {
-            log_override("an override of before holds", &said);
+        {
+            let mut inner = control.lock();
+            for said in inner.overrides.iter() {
+                log_override("an override of before holds", &said);
+            }
+            inner.prober = Some(prober);
+            control.probe(&inner);
         }
-        control.probe_with(prober);
         control
     }
 
@@ -120,8 +138,8 @@ impl Control {
         let old = Arc::clone(&self.live.load().state);
         let moment = inner.adopt(generation, Some(&old), state);
         self.live.swap(moment);
-        drop(inner);
-        self.probe_with(prober);
+        inner.prober = Some(prober);
+        self.probe(&inner);
     }
 
     /// Takes the results of probes in. What follows from them is in the answers when this returns.
@@ -132,7 +150,7 @@ impl Control {
         let mut changes = Vec::new();
         for (key, outcome) in results {
             let Some(probe) = inner.board.find(&key) else { continue };
-            let Some(monitor) = monitor_of(state, probe) else { continue };
+            let Some(monitor) = inner.board.monitor(state, probe) else { continue };
             if let Some(rtt) = outcome.rtt {
                 inner.measure(state, probe, rtt, outcome.at);
             }
@@ -150,7 +168,7 @@ impl Control {
         let moment = self.live.load();
         let unknown = || PushError::Unknown { monitor: key.monitor.clone(), address: key.address };
         let probe = inner.board.find(key).ok_or_else(unknown)?;
-        let monitor = monitor_of(&moment.state, probe).ok_or_else(unknown)?;
+        let monitor = inner.board.monitor(&moment.state, probe).ok_or_else(unknown)?;
         if !matches!(monitor.probe, Probe::Push { .. }) {
             return Err(PushError::NotPush(monitor.name.clone()));
         }
@@ -178,10 +196,16 @@ impl Control {
         Ok(())
     }
 
-    /// How many addresses have no first result yet.
+    /// How many addresses have no first result yet, and how many host names were not asked for yet.
     pub fn awaited(&self) -> usize {
         let inner = self.lock();
-        inner.board.awaited(&self.live.load().state)
+        let unknown = inner.wanted.iter().filter(|name| inner.resolved.get(name).is_none());
+        inner.board.awaited(&self.live.load().state) + unknown.count()
+    }
+
+    /// How many addresses are monitored.
+    pub fn monitored(&self) -> usize {
+        self.lock().board.targets().len()
     }
 
     /// Says something of a pool or an origin. False if it could not be kept for after a restart.
@@ -229,7 +253,7 @@ impl Control {
         let moment = self.live.load_full();
         let (now, clock) = (Instant::now(), SystemTime::now());
         let known = |(probe, target): (ProbeId, &Target)| {
-            let monitor = monitor_of(&moment.state, probe);
+            let monitor = inner.board.monitor(&moment.state, probe);
             Known {
                 state: target.track.state(),
                 since: target.track.since(),
@@ -271,8 +295,9 @@ impl Control {
         inner.tell_stale(&moment.state, now);
     }
 
-    /// Ends all probes.
+    /// Ends all probes, and resolves no more.
     pub fn stop_probing(&self) {
+        self.lock().names = None;
         // Without a receiver nothing is probed any more.
         let _ended = self.targets.send(Targets::default());
     }
@@ -281,15 +306,15 @@ impl Control {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn probe_with(&self, prober: Arc<Prober>) {
+    /// Tells the prober what to probe. Under the lock, so that what is told last is what holds.
+    fn probe(&self, inner: &Inner) {
         let state = &self.live.load().state;
         let monitors: Vec<Arc<Monitor>> = state.monitors.iter().cloned().map(Arc::new).collect();
-        let list = state.probes.targets().iter().filter_map(|&(monitor, address)| {
-            let monitor = Arc::clone(monitors.get(monitor.0 as usize)?);
-            let key = Arc::new(TargetKey::new(&monitor, address));
-            Some(ProbeTarget { key, monitor })
+        let list = inner.board.targets().iter().filter_map(|target| {
+            let monitor = Arc::clone(monitors.get(target.probed.monitor.0 as usize)?);
+            Some(ProbeTarget { key: Arc::new(target.key.clone()), monitor })
         });
-        let targets = Targets { prober: Some(prober), list: list.collect() };
+        let targets = Targets { prober: inner.prober.clone(), list: list.collect() };
         if self.targets.send(targets).is_err() {
             warn!("the prober ended; health stays as it is");
         }
@@ -319,7 +344,7 @@ impl Control {
     fn apply_overrides(&self, inner: &Inner) {
         let moment = self.live.load();
         let mut health = moment.health.clone();
-        let pools = inner.overrides.apply(&moment.state, &mut health);
+        let pools = inner.overrides.apply(&moment.state, &inner.pools, &mut health);
         self.live.swap(moment.with_overrides(pools, health));
     }
 
@@ -334,14 +359,17 @@ impl Control {
 
 impl Inner {
     fn adopt(&mut self, generation: u64, old: Option<&State>, state: State) -> Moment {
-        self.board = std::mem::take(&mut self.board).carry_over(&state);
+        let (pools, probes) = resolution::apply(&state, &self.resolved);
+        self.board = std::mem::take(&mut self.board).carry_over(&state, &pools, &probes);
+        drop(probes);
+        self.pools = pools;
         if let Some(old) = old {
             self.times = std::mem::take(&mut self.times).carry_over(old, &state);
         }
         self.published = Published::of_state(&state);
         self.published.update(&state, &self.times);
         let mut health = self.board.health();
-        let pools = self.overrides.apply(&state, &mut health);
+        let pools = self.overrides.apply(&state, &self.pools, &mut health);
         let rules = self.published.rules(&state);
         Moment::new(generation, state, pools, health, rules)
     }
@@ -376,7 +404,7 @@ impl Inner {
     fn stale_monitors(&self, state: &State, now: Instant) -> BTreeSet<MonitorName> {
         let mut stale = BTreeSet::new();
         for (probe, target) in (0u32..).map(ProbeId).zip(self.board.targets()) {
-            let Some(monitor) = monitor_of(state, probe) else { continue };
+            let Some(monitor) = self.board.monitor(state, probe) else { continue };
             if is_stale(target, monitor, now) {
                 stale.insert((monitor.zone.clone(), monitor.name.clone()));
             }
@@ -400,11 +428,6 @@ impl Inner {
 /// What is pushed has no interval to be stale by.
 fn is_stale(target: &Target, monitor: &Monitor, now: Instant) -> bool {
     !matches!(monitor.probe, Probe::Push { .. }) && target.track.is_stale(monitor, now)
-}
-
-fn monitor_of(state: &State, probe: ProbeId) -> Option<&Monitor> {
-    let (monitor, _) = state.probes.targets().get(probe.0 as usize)?;
-    state.monitors.get(monitor.0 as usize)
 }
 
 /// One line for a change of health: who, from, to, why.

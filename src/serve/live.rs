@@ -25,7 +25,7 @@ pub struct Moment {
     pub generation: u64,
     /// The configuration.
     pub state: Arc<State>,
-    /// Its pools, as far as an operator did not disable or drain them.
+    /// Its pools with the addresses of host names, as far as an operator did not disable or drain them.
     pub pools: Arc<[Pool]>,
     /// The health of the moment.
     pub health: Health,
@@ -72,6 +72,13 @@ impl Moment {
         let plan = Plan::new(&pools, &health).with_measured(measured);
         let all: Vec<_> = (0u32..).take(pools.len()).map(PoolId).collect();
         let quick = self.quick.updated(&self.state, &plan, &all);
+        self.following(pools, health, plan, quick)
+    }
+
+    /// The same state after some pools changed: their addresses, or the numbers of what probes them.
+    pub fn with_pools(&self, pools: Arc<[Pool]>, health: Health, changed: &[PoolId]) -> Self {
+        let plan = self.plan.updated(&pools, &health, changed);
+        let quick = self.quick.updated(&self.state, &plan, changed);
         self.following(pools, health, plan, quick)
     }
 

@@ -9,6 +9,7 @@ pub mod mmsg;
 pub mod prober;
 pub mod reload;
 pub mod reply;
+pub mod resolver;
 pub mod secrets;
 pub mod sequences;
 pub mod sessions;
@@ -40,6 +41,7 @@ use crate::serve::control::Control;
 use crate::serve::live::Live;
 use crate::serve::prober::{start_prober, start_recorder};
 use crate::serve::reload::{Reloader, keep_serials, remembered_serials};
+use crate::serve::resolver::start_resolver;
 use crate::serve::secrets::Keeper;
 use crate::serve::sessions::SharedSessions;
 use crate::serve::sockets::{BindError, Bound, bind, bind_tcp};
@@ -111,6 +113,9 @@ pub fn serve(
     let control = Arc::new(control);
     start_prober(targets, to_recorder)?;
     start_recorder(results, Arc::clone(&control))?;
+    let (to_resolver, names) = mpsc::unbounded_channel();
+    start_resolver(names, Arc::clone(&control))?;
+    control.resolve(&server.resolver, Some(to_resolver));
     let cookies = secrets.cookies;
     let keeper = Arc::new(Keeper::new(server.state.clone(), control.live().clone(), cookies));
     let rotating = Arc::clone(&keeper);
@@ -287,10 +292,12 @@ impl Signals {
 /// Waits until every address has its first result, for as long as that may take (health.md).
 async fn first_results(control: &Control, wait: Duration) {
     let began = Instant::now();
-    let addresses = control.live().load().state.probes.targets().len();
     let mut awaited = control.awaited();
+    let addresses = control.monitored();
     if addresses > 0 {
         info!(addresses, "waiting for the first probe results");
+    } else if awaited > 0 {
+        info!(names = awaited, "waiting for the addresses of host names");
     }
     while awaited > 0 && began.elapsed() < wait {
         tokio::time::sleep(LOOK_FOR_RESULTS).await;
@@ -329,7 +336,7 @@ async fn run(
     }
     let (zones, load_balancers, pools, monitored) = {
         let state = &live.load().state;
-        let monitored = state.probes.targets().len();
+        let monitored = control.monitored();
         (state.zones.len(), state.balancers.len(), state.pools.len(), monitored)
     };
     let (streams, stop_streams, ended) = streams(live, &server.tcp);

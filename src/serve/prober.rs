@@ -252,7 +252,7 @@ impl Probing {
             let began = Instant::now();
             // The future of an HTTP probe is large, and most addresses wait most of the time.
             let probe = self.running.spawn(Box::pin(async move {
-                let result = prober.probe(&monitor, key.address).await;
+                let result = prober.probe(&monitor, key.address, key.host.as_deref()).await;
                 Finished { key, began, ended: Instant::now(), result }
             }));
             slot.activity = Activity::Runs { probe, again: false };

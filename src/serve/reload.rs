@@ -132,6 +132,7 @@ impl Reloader {
         let changes = Changes::between(&self.control.live().load().state, &state);
         *generation += 1;
         self.control.adopt(*generation, state, prober);
+        self.control.resolve(&server.resolver, None);
         self.token.store(secrets.token.map(Arc::new));
         self.keeper.follow(secrets.cookies);
         if let (Some(current), Some(new)) = (&self.certificate, secrets.certificate) {

@@ -116,7 +116,7 @@ impl Facts for Standing {
 
     /// Where all addresses are well, that is one fact; else each is told.
     fn probed(&self, pool: PoolId, origin: OriginIndex) -> Option<String> {
-        let addresses = &self.moment.state.pool(pool)?.origin(origin)?.addresses;
+        let addresses = &self.moment.pools.get(pool.0 as usize)?.origin(origin)?.addresses;
         let known: Vec<_> = addresses
             .iter()
             .filter_map(|address| Some((address.ip, self.known(address)?)))

@@ -186,6 +186,11 @@ impl<'s> Simulation<'s> {
         };
         let first = pool.and_then(|pool| {
             let sequences = &self.sequences;
+            // Nothing is resolved here: where addresses would be answered, the origin is what counts.
+            let family = match self.state.pool(pool) {
+                Some(pool) if pool.origins.iter().all(|o| o.host.is_some()) => Family::Host,
+                _ => family,
+            };
             let pick = match &session {
                 Some(session) => session.place(&steering, balancer, pool, place, family, sequences),
                 None => pick(&steering, balancer, pool, place, family, sequences),

@@ -7,13 +7,14 @@ use crate::steer::eligible::original_eligible;
 use crate::steer::pool::{Origin, OriginAddress, OriginIndex, Pool, PoolId, ProbeId};
 
 /// What is known of an address or an origin.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum HealthState {
     /// The probes succeed, or nothing is probed.
     Healthy,
     /// The probes fail.
     Unhealthy,
     /// No probe result yet.
+    #[default]
     Unknown,
 }
 
@@ -43,6 +44,8 @@ pub enum PoolOverride {
 #[derive(Clone, Debug, Default)]
 pub struct Health {
     probes: Vec<HealthState>,
+    /// The state of monitored origins whose host name was not resolved, so that nothing probes them.
+    unresolved: HealthState,
     forced: HashMap<(PoolId, OriginIndex), bool>,
     pools: HashMap<PoolId, PoolOverride>,
 }
@@ -50,7 +53,7 @@ pub struct Health {
 impl Health {
     /// Every probe in the same state, nothing forced.
     pub fn uniform(probes: usize, state: HealthState) -> Self {
-        Self { probes: vec![state; probes], ..Self::default() }
+        Self { probes: vec![state; probes], unresolved: state, ..Self::default() }
     }
 
     /// Sets what a probe says.
@@ -88,10 +91,8 @@ impl Health {
         origin: OriginIndex,
         address: &OriginAddress,
     ) -> HealthState {
-        if !self.forced.is_empty()
-            && let Some(&up) = self.forced.get(&(pool, origin))
-        {
-            return if up { HealthState::Healthy } else { HealthState::Unhealthy };
+        if let Some(forced) = self.forced(pool, origin) {
+            return forced;
         }
         match address.probe {
             None => HealthState::Healthy,
@@ -101,12 +102,34 @@ impl Health {
         }
     }
 
+    /// What was forced of an origin.
+    fn forced(&self, pool: PoolId, origin: OriginIndex) -> Option<HealthState> {
+        if self.forced.is_empty() {
+            return None;
+        }
+        let up = *self.forced.get(&(pool, origin))?;
+        Some(if up { HealthState::Healthy } else { HealthState::Unhealthy })
+    }
+
     /// The state of an origin: healthy if any of its addresses is (steering.md), else unknown if
-    /// any is.
-    fn of_origin(&self, pool: PoolId, index: OriginIndex, origin: &Origin) -> HealthState {
+    /// any is. One whose host name was not resolved has none.
+    fn of_origin(
+        &self,
+        id: PoolId,
+        pool: &Pool,
+        index: OriginIndex,
+        origin: &Origin,
+    ) -> HealthState {
+        if origin.addresses.is_empty() && origin.host.is_some() {
+            let unforced = match pool.monitor {
+                Some(_) => self.unresolved,
+                None => HealthState::Healthy,
+            };
+            return self.forced(id, index).unwrap_or(unforced);
+        }
         let mut state = HealthState::Unhealthy;
         for address in &origin.addresses {
-            match self.of_address(pool, index, address) {
+            match self.of_address(id, index, address) {
                 HealthState::Healthy => return HealthState::Healthy,
                 HealthState::Unknown => state = HealthState::Unknown,
                 HealthState::Unhealthy => {}
@@ -172,7 +195,7 @@ impl Assessment {
 /// is known to be healthy.
 pub fn assess(id: PoolId, pool: &Pool, health: &Health) -> Assessment {
     let states: Vec<_> =
-        pool.indexed().map(|(index, origin)| health.of_origin(id, index, origin)).collect();
+        pool.indexed().map(|(index, origin)| health.of_origin(id, pool, index, origin)).collect();
     let with_state = || pool.origins.iter().zip(&states);
     let known_healthy = with_state()
         .any(|(origin, &state)| origin.is_configured() && state == HealthState::Healthy);

@@ -42,6 +42,12 @@ pub struct LoadBalancer {
     pub measured: Option<u32>,
     /// Every pool that can be answered, each once, with the first of its sequence slots.
     pub slots: Vec<(PoolId, u32)>,
+    /// True where origins that are given by host name are answered as CNAME: their pools are its own,
+    /// and a CNAME may stand at its name. Else their addresses are answered.
+    pub aliases: bool,
+    /// Where HTTPS or SVCB records of its name get hints: how far from its sequence slots those are
+    /// that count the hints.
+    pub hint_slots: Option<u32>,
     /// False where the answer cannot depend on the client's place: the ECS scope is then 0, or no
     /// longer than sessions ask for.
     pub depends_on_client: bool,

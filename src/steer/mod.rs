@@ -31,13 +31,13 @@ pub mod zonal;
 use arrayvec::ArrayVec;
 
 use crate::locate::place::{Place, RegionId};
-use crate::rr::Rdata;
+use crate::rr::{Rdata, Ttl};
 use crate::steer::choose::{mix, scale};
 use crate::steer::eligible::Source;
 use crate::steer::load_balancer::{Answers, LoadBalancer, MAX_ANSWERS, Rule};
 use crate::steer::plan::{FamilyPlan, FamilySet, Member, Plan};
 use crate::steer::pool::{Family, Pool, PoolId};
-use crate::steer::session::Sessions;
+use crate::steer::session::{OriginTag, SessionKey, Sessions};
 
 /// Where the numbers of consecutive answers come from.
 pub trait Sequences {
@@ -60,6 +60,31 @@ impl Sessions for FirstOnly {}
 impl Sequences for FirstOnly {
     fn next(&self, _slot: u32, _fingerprint: u32) -> u32 {
         0
+    }
+}
+
+/// The same memory, with numbers counted in slots that are so far from those that are asked for.
+#[derive(Clone, Copy, Debug)]
+pub struct Apart<'a, M> {
+    /// Where the numbers and sessions are.
+    pub memory: &'a M,
+    /// How far.
+    pub by: u32,
+}
+
+impl<M: Sequences> Sequences for Apart<'_, M> {
+    fn next(&self, slot: u32, fingerprint: u32) -> u32 {
+        self.memory.next(slot.saturating_add(self.by), fingerprint)
+    }
+}
+
+impl<M: Sessions> Sessions for Apart<'_, M> {
+    fn find(&self, key: SessionKey, ttl: u32) -> Option<OriginTag> {
+        self.memory.find(key, ttl)
+    }
+
+    fn begin(&self, key: SessionKey, origin: OriginTag) {
+        self.memory.begin(key, origin);
     }
 }
 
@@ -189,12 +214,11 @@ pub fn pick<'s>(
     if set.is_empty() {
         return None;
     }
-    let order = match balancer.answers {
-        Answers::Count(0 | 1) => {
-            let n = sequences.next(balancer.first_slot(pool)? + plan.slot, set.fingerprint);
-            Order::One(Some(set.members.get(usize::from(set.chooser.choose(n)?))?))
-        }
-        _ => several(plan, balancer, pool, sequences)?,
+    let order = if is_single(balancer, family) {
+        let n = sequences.next(balancer.first_slot(pool)? + plan.slot, set.fingerprint);
+        Order::One(Some(set.members.get(usize::from(set.chooser.choose(n)?))?))
+    } else {
+        several(plan, balancer, pool, sequences)?
     };
     Some(Pick { leader: None, order })
 }
@@ -210,6 +234,11 @@ fn family_plan<'s>(
     let plan = steering.plan.pool(pool)?;
     let zone = zonal::zone_in(steering.pools.get(pool.0 as usize)?, place);
     plan.for_zone(zone).families.get(family.index())
+}
+
+/// True if an answer has one origin; a CNAME is always one.
+fn is_single(balancer: &LoadBalancer, family: Family) -> bool {
+    family == Family::Host || matches!(balancer.answers, Answers::Count(0 | 1))
 }
 
 /// The order of an answer with several origins.
@@ -275,19 +304,32 @@ impl<'s> Pick<'s> {
         leader: &'s Member,
         others: Option<&'s FamilyPlan>,
         balancer: &LoadBalancer,
-        pool: PoolId,
+        (pool, family): (PoolId, Family),
         sequences: &impl Sequences,
     ) -> Self {
-        let order = match balancer.answers {
-            Answers::Count(0 | 1) => None,
-            _ => others.and_then(|plan| several(plan, balancer, pool, sequences)),
-        };
+        let others = others.filter(|_| !is_single(balancer, family));
+        let order = others.and_then(|plan| several(plan, balancer, pool, sequences));
         Self { leader: Some(leader), order: order.unwrap_or(Order::One(None)) }
     }
 
     /// The RDATA of the answer's records, in order.
     pub fn rdata(&self) -> impl Iterator<Item = &'s Rdata> + use<'s> {
         self.members().flat_map(|member| member.rdata.iter())
+    }
+
+    /// The TTL of the answer's records: this one, or less where addresses come from a resolver.
+    #[inline]
+    pub fn ttl(&self, ttl: Ttl) -> Ttl {
+        let is_capped = |member: &Member| member.ttl.is_some();
+        let others = match self.order {
+            Order::One(member) => member.is_some_and(is_capped),
+            Order::Drawn { set, .. } => set.is_capped,
+            Order::Rotated { lead, rest, .. } => lead.is_capped || rest.is_capped,
+        };
+        if !others && !self.leader.is_some_and(is_capped) {
+            return ttl;
+        }
+        self.members().filter_map(|member| member.ttl).fold(ttl, Ttl::min)
     }
 
     /// The members of the answer, in order.
@@ -311,8 +353,13 @@ impl<'s> Pick<'s> {
         let all = all.into_iter().flat_map(|(lead, rest, start)| {
             rotated(&lead.members, start).chain(rotated(&rest.members, start))
         });
-        let is_other =
-            move |member: &&Member| leader.is_none_or(|leader| leader.origin != member.origin);
+        // Two host names may have the same address, and a record stands in an answer once.
+        let is_other = move |member: &&Member| {
+            leader.is_none_or(|leader| {
+                leader.origin != member.origin
+                    && !member.rdata.iter().any(|rdata| leader.rdata.contains(rdata))
+            })
+        };
         let followers = one.into_iter().chain(drawn).chain(all).filter(is_other).take(others);
         leader.into_iter().chain(followers)
     }

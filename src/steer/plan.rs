@@ -5,17 +5,19 @@
 //! modified eligible set, each split by address family and with its weighted choice prepared. The
 //! functions that work it out are those that `explain` shows.
 
+use std::collections::HashSet;
 use std::hash::{DefaultHasher, Hash, Hasher};
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use crate::locate::place::AvailabilityZoneId;
-use crate::rr::Rdata;
+use crate::rr::{Rdata, Ttl};
 use crate::steer::availability::{Assessment, Availability, Health, HealthState, assess};
 use crate::steer::choose::Chooser;
 use crate::steer::eligible::{Original, Source, original_eligible};
 use crate::steer::load_balancer::{LoadBalancer, Rules};
 use crate::steer::pool::{Family, Origin, OriginAddress, OriginIndex, Pool, PoolId, ZonalAffinity};
-use crate::steer::zonal::modify;
+use crate::steer::zonal::{Zonal, modify};
 
 /// The plan of every pool, by [`PoolId`]. Plans that follow each other share what did not change.
 #[derive(Clone, Debug, Default)]
@@ -43,7 +45,7 @@ pub struct PoolPlan {
     /// of the pool are not here: they have no match and no members to put first.
     pub zones: Vec<(AvailabilityZoneId, ZonePlan)>,
     /// What becomes of sessions, by origin and family; empty where all end, or none can be.
-    stays: Vec<[Stay; 2]>,
+    stays: Vec<[Stay; 3]>,
 }
 
 /// What becomes of a session that was placed on an origin, in one family.
@@ -62,10 +64,10 @@ pub enum Stay {
 #[derive(Debug)]
 pub struct ZonePlan {
     /// By [`Family::index`].
-    pub families: [FamilyPlan; 2],
+    pub families: [FamilyPlan; 3],
 }
 
-/// The choice for one family.
+/// The choice for one family, or for host names.
 #[derive(Clone, Debug)]
 pub struct FamilyPlan {
     /// The modified eligible set, as far as it has usable addresses of the family.
@@ -94,6 +96,8 @@ pub struct FamilySet {
     pub chooser: Chooser,
     /// Tells this set from others: a sequence starts again when it changes.
     pub fingerprint: u32,
+    /// True if a member caps the TTL of answers with it.
+    pub is_capped: bool,
 }
 
 /// A member of a set.
@@ -103,8 +107,11 @@ pub struct Member {
     pub origin: OriginIndex,
     /// Its weight in millionths; above 0, but for one that only keeps a session.
     pub weight: u32,
-    /// Its usable addresses of the family as RDATA, at least one.
+    /// Its usable addresses of the family as RDATA, at least one; or its host name, as that of a
+    /// CNAME.
     pub rdata: Vec<Rdata>,
+    /// How long an answer with it may be kept at most, where its addresses come from a resolver.
+    pub ttl: Option<Ttl>,
 }
 
 impl FamilySet {
@@ -120,6 +127,7 @@ impl FamilySet {
         Self {
             total_weight: weights.iter().copied().map(u64::from).sum(),
             chooser: Chooser::new(&weights),
+            is_capped: members.iter().any(|member| member.ttl.is_some()),
             members,
             fingerprint,
         }
@@ -132,10 +140,15 @@ impl FamilySet {
 }
 
 /// How many sequence slots a pool takes in each load balancer that names it: the original set and,
-/// for each zone, the modified set and its leading part; each by family.
+/// for each zone, the modified set and its leading part; each by family, and for host names.
 pub fn slot_count(pool: &Pool) -> u32 {
     let zones = u32::try_from(pool.zones().len()).unwrap_or(u32::MAX);
-    zones.saturating_mul(2).saturating_add(1).saturating_mul(2)
+    zones.saturating_mul(2).saturating_add(1).saturating_mul(kinds(pool))
+}
+
+/// How many kinds of sets a pool has.
+fn kinds(pool: &Pool) -> u32 {
+    if pool.has_hosts() { 3 } else { 2 }
 }
 
 impl Plan {
@@ -248,69 +261,87 @@ impl SetBuilder<'_> {
     ) -> ZonePlan {
         let region = zone.and(self.pool.region);
         let zonal = modify(self.pool, self.original, region, zone);
-        let any_health = self.original.is_last_resort() || zonal.stays_unhealthy;
-        let families = Family::ALL.map(|family| {
-            let mut any_health = any_health;
-            let mut members = self.members(&zonal.modified, family, any_health);
-            let may_spill =
-                matches!(self.pool.zonal_affinity, ZonalAffinity::SpillCrossZone { .. });
-            if members.is_empty() && may_spill {
-                // "If there is none and the mode may spill, among those of A."
-                any_health = self.original.is_last_resort();
-                members = self.members(&self.original.members, family, any_health);
-            }
-            let set = Arc::new(FamilySet::new(members));
-            let family_slot = u32::try_from(family.index()).unwrap_or(0);
-            let slot = |kind: u32| kind * 2 + family_slot;
-            // A zone whose set is the regional one shares its sequence: it is the same eligible set.
-            let shared = regional
-                .and_then(|plan| plan.families.get(family.index()))
-                .filter(|plan| plan.set.members == set.members);
-            let (set, number_of_set) = match shared {
-                Some(plan) => (plan.set.clone(), 0),
-                None => (set, if number == 0 { 0 } else { number * 2 - 1 }),
-            };
-            let in_zone = |member: &&Member| {
-                zone.is_some()
-                    && self.pool.origin(member.origin).is_some_and(|origin| origin.zone == zone)
-            };
-            let (leading, others): (Vec<Member>, Vec<Member>) =
-                set.members.iter().cloned().partition(|member| in_zone(&member));
-            let (lead, rest, number_of_lead) = if leading.is_empty() || others.is_empty() {
-                (set.clone(), Arc::default(), number_of_set)
-            } else {
-                (Arc::new(FamilySet::new(leading)), Arc::new(FamilySet::new(others)), number * 2)
-            };
-            let (slot, lead_slot) = (slot(number_of_set), slot(number_of_lead));
-            FamilyPlan { set, lead, rest, slot, lead_slot, any_health }
+        let families = Family::WITH_HOST.map(|family| {
+            let regional = regional.and_then(|plan| plan.families.get(family.index()));
+            self.family_plan(&zonal, (zone, number), family, regional)
         });
         ZonePlan { families }
+    }
+
+    /// The choice for one family; `regional` is that for clients without a zone.
+    fn family_plan(
+        &self,
+        zonal: &Zonal,
+        (zone, number): (Option<AvailabilityZoneId>, u32),
+        family: Family,
+        regional: Option<&FamilyPlan>,
+    ) -> FamilyPlan {
+        let mut any_health = self.original.is_last_resort() || zonal.stays_unhealthy;
+        let mut members = self.members(&zonal.modified, family, any_health);
+        let may_spill = matches!(self.pool.zonal_affinity, ZonalAffinity::SpillCrossZone { .. });
+        if members.is_empty() && may_spill {
+            // "If there is none and the mode may spill, among those of A."
+            any_health = self.original.is_last_resort();
+            members = self.members(&self.original.members, family, any_health);
+        }
+        let set = Arc::new(FamilySet::new(members));
+        let family_slot = u32::try_from(family.index()).unwrap_or(0);
+        let slot = |set: u32| set * kinds(self.pool) + family_slot;
+        // A zone whose set is the regional one shares its sequence: it is the same eligible set.
+        let shared = regional.filter(|plan| plan.set.members == set.members);
+        let (set, number_of_set) = match shared {
+            Some(plan) => (plan.set.clone(), 0),
+            None => (set, if number == 0 { 0 } else { number * 2 - 1 }),
+        };
+        let in_zone = |member: &&Member| {
+            zone.is_some()
+                && self.pool.origin(member.origin).is_some_and(|origin| origin.zone == zone)
+        };
+        let (leading, others): (Vec<Member>, Vec<Member>) =
+            set.members.iter().cloned().partition(|member| in_zone(&member));
+        let (lead, rest, number_of_lead) = if leading.is_empty() || others.is_empty() {
+            (set.clone(), Arc::default(), number_of_set)
+        } else {
+            (Arc::new(FamilySet::new(leading)), Arc::new(FamilySet::new(others)), number * 2)
+        };
+        let (slot, lead_slot) = (slot(number_of_set), slot(number_of_lead));
+        FamilyPlan { set, lead, rest, slot, lead_slot, any_health }
     }
 
     /// The members of a set that can be answered in a family: with a healthy address of it, or with
     /// any where health does not count.
     fn members(&self, set: &[OriginIndex], family: Family, any_health: bool) -> Vec<Member> {
         let mut members = Vec::new();
+        let mut seen = HashSet::new();
         for &index in set {
             let Some(origin) = self.pool.origin(index) else {
                 continue;
             };
-            let rdata = self.usable(index, origin, family, any_health);
+            let (rdata, ttl) = self.usable(index, origin, family, any_health, &mut seen);
             if !rdata.is_empty() {
-                members.push(Member { origin: index, weight: origin.weight.micros(), rdata });
+                members.push(Member { origin: index, weight: origin.weight.micros(), rdata, ttl });
             }
         }
         members
     }
 
-    /// The addresses of an origin that can be answered in a family.
+    /// The addresses of an origin that can be answered in a family and were not `seen` before, or its
+    /// host name; and how long they hold. Two host names may have the same address, and a record stands
+    /// in an answer once.
     fn usable(
         &self,
         index: OriginIndex,
         origin: &Origin,
         family: Family,
         any_health: bool,
-    ) -> Vec<Rdata> {
+        seen: &mut HashSet<IpAddr>,
+    ) -> (Vec<Rdata>, Option<Ttl>) {
+        if family == Family::Host {
+            // A CNAME stands for all addresses, so the health of the origin is what counts, and that
+            // was heeded.
+            let host = origin.host.as_ref().map(|host| Rdata::from(host.as_wire()));
+            return (host.into_iter().collect(), None);
+        }
         let of_family = || origin.addresses.iter().filter(|a| family.holds(a.ip));
         let state = |address: &OriginAddress| self.health.of_address(self.id, index, address);
         // An origin that is eligible though unknown is answered by its unknown addresses.
@@ -324,29 +355,38 @@ impl SetBuilder<'_> {
                     HealthState::Unhealthy => false,
                 }
         };
-        of_family().filter(usable).map(|address| address_rdata(address.ip)).collect()
+        let has_hosts = self.pool.has_hosts();
+        let (mut rdata, mut ttl) = (Vec::new(), None);
+        for address in of_family().filter(usable) {
+            if !has_hosts || seen.insert(address.ip) {
+                rdata.push(address_rdata(address.ip));
+                ttl = address.ttl.into_iter().chain(ttl).min();
+            }
+        }
+        (rdata, ttl)
     }
 
     /// What becomes of the sessions on each origin.
-    fn stays(&self, assessment: &Assessment) -> Vec<[Stay; 2]> {
+    fn stays(&self, assessment: &Assessment) -> Vec<[Stay; 3]> {
         let over =
             matches!(assessment.availability, Availability::Disabled | Availability::ForcedDown);
         if over || !self.pool.keeps_sessions {
             return Vec::new();
         }
         let stay = |(index, origin): (OriginIndex, &Origin)| {
-            Family::ALL.map(|family| {
+            Family::WITH_HOST.map(|family| {
                 let answers = match assessment.state(index) {
                     _ if !origin.enabled => return Stay::Ends,
                     HealthState::Unhealthy => return Stay::Ends,
                     HealthState::Healthy => true,
                     HealthState::Unknown => assessment.is_eligible(index),
                 };
-                let rdata = self.usable(index, origin, family, false);
+                let seen = &mut HashSet::new();
+                let (rdata, ttl) = self.usable(index, origin, family, false, seen);
                 if !answers || rdata.is_empty() {
                     return Stay::Waits;
                 }
-                Stay::Answers(Member { origin: index, weight: origin.weight.micros(), rdata })
+                Stay::Answers(Member { origin: index, weight: origin.weight.micros(), rdata, ttl })
             })
         };
         self.pool.indexed().map(stay).collect()
@@ -354,9 +394,9 @@ impl SetBuilder<'_> {
 }
 
 /// The RDATA of an A or AAAA record.
-fn address_rdata(ip: std::net::IpAddr) -> Rdata {
+fn address_rdata(ip: IpAddr) -> Rdata {
     match ip {
-        std::net::IpAddr::V4(ip) => Rdata::from(ip.octets().as_slice()),
-        std::net::IpAddr::V6(ip) => Rdata::from(ip.octets().as_slice()),
+        IpAddr::V4(ip) => Rdata::from(ip.octets().as_slice()),
+        IpAddr::V6(ip) => Rdata::from(ip.octets().as_slice()),
     }
 }

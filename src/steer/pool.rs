@@ -4,6 +4,8 @@ use std::net::IpAddr;
 
 use crate::config::decimal::Decimal;
 use crate::locate::place::{AvailabilityZoneId, Coordinates, RegionId};
+use crate::name::Name;
+use crate::rr::Ttl;
 
 /// The most origins that a pool may have: bounds the work and the stack of one decision.
 pub const MAX_ORIGINS: usize = 1024;
@@ -51,7 +53,9 @@ pub struct Pool {
 pub struct Origin {
     /// The name in the configuration.
     pub name: String,
-    /// Its addresses, at least one.
+    /// The host name that it is given by; none where addresses are given.
+    pub host: Option<Name>,
+    /// Its addresses: at least one, or those that its host name was resolved to.
     pub addresses: Vec<OriginAddress>,
     /// The availability zone that it stands in.
     pub zone: Option<AvailabilityZoneId>,
@@ -70,6 +74,8 @@ pub struct OriginAddress {
     pub ip: IpAddr,
     /// The probe that tells its health; none in a pool without a monitor.
     pub probe: Option<ProbeId>,
+    /// How long an answer with it may be kept at most, where it comes from a resolver.
+    pub ttl: Option<Ttl>,
 }
 
 /// What an origin is there for (zonal-affinity.md, "failover policy").
@@ -114,24 +120,30 @@ impl Default for FailoverPolicy {
     }
 }
 
-/// The address family of a query type.
+/// What the records of an answer are: addresses of a family, or a host name in their place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Family {
     /// A.
     V4,
     /// AAAA.
     V6,
+    /// CNAME.
+    Host,
 }
 
 impl Family {
-    /// Both, in the order of their indices.
+    /// Those of addresses, in the order of their indices.
     pub const ALL: [Self; 2] = [Self::V4, Self::V6];
 
-    /// 0 for IPv4, 1 for IPv6.
+    /// All of them, in the order of their indices.
+    pub const WITH_HOST: [Self; 3] = [Self::V4, Self::V6, Self::Host];
+
+    /// 0 for IPv4, 1 for IPv6, 2 for host names.
     pub fn index(self) -> usize {
         match self {
             Self::V4 => 0,
             Self::V6 => 1,
+            Self::Host => 2,
         }
     }
 
@@ -140,6 +152,7 @@ impl Family {
         match self {
             Self::V4 => ip.is_ipv4(),
             Self::V6 => ip.is_ipv6(),
+            Self::Host => false,
         }
     }
 }
@@ -153,6 +166,11 @@ impl Pool {
     /// All origins with their positions.
     pub fn indexed(&self) -> impl Iterator<Item = (OriginIndex, &Origin)> {
         (0u16..).map(OriginIndex).zip(&self.origins)
+    }
+
+    /// True if an origin is given by host name.
+    pub fn has_hosts(&self) -> bool {
+        self.origins.iter().any(|origin| origin.host.is_some())
     }
 
     /// The distinct availability zones of its origins, sorted; the configuration's, not the

@@ -321,7 +321,7 @@ impl<'s> Session<'s> {
         let drained = steering.plan.pool(pool).is_some_and(|plan| plan.drained);
         let plan = family_plan(steering, pool, place, family);
         let others = plan.filter(|plan| !plan.any_health && !drained);
-        Some(Pick::led(member, others, balancer, pool, memory))
+        Some(Pick::led(member, others, balancer, (pool, family), memory))
     }
 
     /// Places a session in a pool, and answers from it.
@@ -358,7 +358,7 @@ impl<'s> Session<'s> {
         if waits_in.is_none() {
             memory.begin(self.key, tag(member)?);
         }
-        Some(Pick::led(member, Some(plan), balancer, pool, memory))
+        Some(Pick::led(member, Some(plan), balancer, (pool, family), memory))
     }
 
     fn standing(&self, plan: &'s Plan, family: Family) -> Standing<'s> {
@@ -383,6 +383,7 @@ mod tests {
     fn pool(name: &str, origins: usize) -> Pool {
         let origin = |number| Origin {
             name: format!("o{number}"),
+            host: None,
             addresses: Vec::new(),
             zone: None,
             weight: Decimal::ONE,

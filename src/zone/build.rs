@@ -30,6 +30,8 @@ pub struct ZoneParts {
     pub soa: SoaFields,
     /// The files that the zone comes from.
     pub sources: Vec<PathBuf>,
+    /// Names and types whose records get hints, and where that is said.
+    pub hinted: Vec<(Name, RecordType, Place)>,
     /// The steered names, and where they stand.
     pub steered: Vec<(Name, LoadBalancerId, Place)>,
 }
@@ -130,6 +132,15 @@ pub fn build(mut parts: ZoneParts, report: &Report) -> Option<Zone> {
         }
         steered_places.push((id, place));
     }
+    for (name, record_type, place) in &parts.hinted {
+        let id = zone.ensure(name);
+        let Some(node) = zone.nodes.get_mut(id.0 as usize) else { continue };
+        node.hinted.push(*record_type);
+        if node.steered.is_none() {
+            let message = format!("{name} has no load balancer whose addresses could be hints");
+            place.warning(report, message, "remove the key, or add the load balancer");
+        }
+    }
     zone.find_cuts();
     let is_complete = parts.is_complete;
     let checks = Checks { zone: &zone, places: &places, is_complete, report };
@@ -220,6 +231,7 @@ impl Zone {
         self.nodes.push(Node {
             owner: name.clone(),
             rrsets: Vec::new(),
+            hinted: Vec::new(),
             steered: None,
             cut: None,
             wildcard: None,

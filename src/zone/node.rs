@@ -42,6 +42,8 @@ pub struct Node {
     pub owner: Name,
     /// Its static records, by type.
     pub rrsets: Vec<RrSet>,
+    /// The types, HTTPS or SVCB, whose records get the load balancer's addresses as hints.
+    pub hinted: Vec<RecordType>,
     /// The load balancer that owns its A, AAAA and CNAME.
     pub steered: Option<LoadBalancerId>,
     /// The zone cut that the name is at or below.

@@ -15,6 +15,7 @@ use crate::name::Name;
 use crate::rr::{Rdata, RecordType};
 use crate::zone::field::{Field, format_of};
 use crate::zone::lexer::{Entry, Lexer, Quoting, Token};
+pub use crate::zone::svcb::with_hints;
 use crate::zone::svcb::{self, is_svcb};
 use crate::zone::word::{bare, parse_hex, parse_number, shorten, wrong};
 

@@ -121,6 +121,50 @@ pub(super) fn show(rdata: &[u8]) -> Option<String> {
     valid.then_some(text)
 }
 
+/// The RDATA with the addresses of `hints` (IPv4, IPv6) as hints; none if it has hints of its own, is
+/// an alias, or names another target than `owner`, whose addresses the hints are (RFC 9460 section
+/// 7.3).
+pub fn with_hints(rdata: &[u8], owner: &[u8], hints: &[Vec<u8>; 2]) -> Option<Vec<u8>> {
+    let mut rest = rdata;
+    let priority = number(take(&mut rest, 2)?);
+    let length = wire_length(rest)?;
+    let target = take(&mut rest, length)?;
+    if priority == 0 || !(target.len() == 1 || target.eq_ignore_ascii_case(owner)) {
+        return None;
+    }
+    let [v4, v6] = hints;
+    let mut hints = [(IPV4_HINT, v4), (IPV6_HINT, v6)].into_iter().peekable();
+    let mut hinted = rdata.get(..rdata.len() - rest.len())?.to_vec();
+    let mut put = |key: u16, value: &[u8]| -> Option<()> {
+        hinted.extend(key.to_be_bytes());
+        hinted.extend(u16::try_from(value.len()).ok()?.to_be_bytes());
+        hinted.extend_from_slice(value);
+        Some(())
+    };
+    // The order on the wire is that of the keys (RFC 9460 section 2.2).
+    loop {
+        let next = match rest.is_empty() {
+            true => None,
+            false => Some(u16::try_from(number(take(&mut rest, 2)?)).ok()?),
+        };
+        while let Some((key, value)) =
+            hints.next_if(|&(key, _)| next.is_none_or(|next| key <= next))
+        {
+            if next == Some(key) {
+                return None;
+            }
+            // An empty list of hints is malformed.
+            if !value.is_empty() {
+                put(key, value)?;
+            }
+        }
+        let Some(key) = next else { break };
+        let length = usize::try_from(number(take(&mut rest, 2)?)).ok()?;
+        put(key, take(&mut rest, length)?)?;
+    }
+    Some(hinted)
+}
+
 /// What the keys ask of each other (RFC 9460 sections 7.1.1 and 8).
 fn conflict(params: &[(u16, &[u8])]) -> Option<String> {
     let has = |wanted: u16| params.iter().any(|&(key, _)| key == wanted);
@@ -350,6 +394,32 @@ mod tests {
     /// A name of RFC 9460 appendix D in wire form.
     const FOO: &[u8] = b"\x03foo\x07example\x03com\x00";
     const FOO_ORG: &[u8] = b"\x03foo\x07example\x03org\x00";
+
+    #[test]
+    fn hints_are_put_among_the_keys_in_their_order() {
+        let hints = [vec![192, 0, 2, 1, 192, 0, 2, 2], vec![0x20; 16]];
+        let show_hinted = |text: &str, hints| {
+            let hinted = with_hints(&read(text).unwrap(), FOO, hints)?;
+            Some(describe(RecordType::SVCB, &hinted))
+        };
+        let (v4, v6) =
+            ("ipv4hint=192.0.2.1,192.0.2.2", "ipv6hint=2020:2020:2020:2020:2020:2020:2020:2020");
+        for (text, expected) in [
+            ("1 .", format!("1 . {v4} {v6}")),
+            ("1 foo port=53", format!("1 foo.example.com. port=53 {v4} {v6}")),
+            ("1 FOO ech=AAAA", format!("1 FOO.example.com. {v4} ech=AAAA {v6}")),
+            ("1 . dohpath=/{?dns} key667=x", format!("1 . {v4} {v6} dohpath=/{{?dns}} key667=x")),
+        ] {
+            let expected = describe(RecordType::SVCB, &read(&expected).unwrap());
+            assert_eq!(show_hinted(text, &hints), Some(expected), "{text}");
+        }
+        // An empty list of hints would be malformed.
+        let none = [Vec::new(), Vec::new()];
+        assert_eq!(with_hints(&read("1 .").unwrap(), FOO, &none), read("1 .").ok());
+        for text in ["0 foo", "1 bar", "1 . ipv4hint=192.0.2.1", "1 . ipv6hint=::1"] {
+            assert_eq!(show_hinted(text, &hints), None, "{text}");
+        }
+    }
 
     #[test]
     fn the_vectors_of_rfc_9460_appendix_d_are_read() {

@@ -361,8 +361,6 @@ fn what_is_not_offered_yet_is_an_error() {
         server | [server] => [tls]\ndot = ["127.0.0.1:853"]\n[server] | tls |
         server | [server] => [cluster]\nbucket = "meridian"\n[server] | cluster |
         server | workers = 1 => watch = true | watch |
-        zone | ttl = 30\n => flatten = true\n | flatten |
-        zone | address = "192.0.2.10" => address = "host.elsewhere.test" | address |
         "#,
     );
 }

@@ -23,6 +23,7 @@ mod edns;
 mod findings;
 mod health;
 mod hostile;
+mod hostnames;
 mod policies;
 mod rate_limit;
 mod reload;

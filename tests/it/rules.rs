@@ -265,8 +265,46 @@ region_pools = { weu = ["eu"], enam = ["us"] }
     site.write("geo/subnets.toml", subnets);
     let server = Server::start(&site);
     for (source, address, scope) in [(8, "192.0.2.1", 12), (12, "192.0.2.2", 16)] {
-        let reply = server.ask(&Query::new("www.example.test", rtype::A).ecs("10.16.0.0", source));
-        assert_eq!(reply.data(rtype::A), [address], "10.16.0.0/{source}");
-        assert_eq!(reply.scope(), scope, "10.16.0.0/{source}");
+        let query = Query::new("www.example.test", rtype::A).ecs("10.16.0.0", source);
+        for reply in [server.ask(&query), server.ask_tcp(&query)] {
+            assert_eq!(reply.data(rtype::A), [address], "10.16.0.0/{source}");
+            assert_eq!(reply.scope(), scope, "10.16.0.0/{source}");
+        }
     }
+}
+
+// "A chain of CNAMEs has the longest scope of its parts."
+#[test]
+fn a_chain_has_the_longest_scope_of_its_parts() {
+    let mut body = String::from(
+        "[pools.a]\nregion = \"weu\"\norigins = [{ name = \"a\", address = \"192.0.2.1\" }]\n\
+         [pools.b]\nregion = \"enam\"\norigins = [{ name = \"b\", address = \"192.0.2.2\" }]\n",
+    );
+    let balancer = |name: &str, keys: &str| format!("[load_balancers.{name}]\n{keys}\n");
+    for (pool, host) in [("to-near", "near"), ("to-far", "far"), ("to-same", "same")] {
+        body += &format!(
+            "[pools.{pool}]\norigins = [{{ name = \"o\", address = \"{host}.example.test\" }}]\n"
+        );
+    }
+    // The ends: one that depends on the client, and one that does not.
+    body += &balancer("near", "steering = \"geo\"\npools = [\"a\", \"b\"]");
+    body += &balancer("same", "pools = [\"a\"]");
+    body += &balancer("far", "pools = [\"to-same\"]");
+    body += &balancer("first-same", "pools = [\"to-near\"]");
+    let maps = "region_pools = { weu = [\"to-same\"], enam = [\"to-far\"] }";
+    body += &balancer("first-near", &format!("steering = \"geo\"\npools = [\"to-far\"]\n{maps}"));
+    let site = Site::with_zone(&body);
+    site.write("geo/subnets.toml", "[subnets.\"10.1.2.0/24\"]\nregion = \"weu\"\n");
+    let server = Server::start(&site);
+    let scope = |name: &str| {
+        let name = format!("{name}.example.test");
+        let reply = server.ask(&Query::new(&name, rtype::A).ecs("10.1.2.0", 24));
+        assert_eq!(reply.answer.last().map(|record| record.rtype), Some(rtype::A), "{name}");
+        (reply.answer.len(), reply.scope())
+    };
+    assert_eq!(scope("near"), (1, 24));
+    assert_eq!(scope("same"), (1, 0));
+    assert_eq!(scope("far"), (2, 0), "no part depends on the client");
+    assert_eq!(scope("first-same"), (2, 24), "the last part");
+    assert_eq!(scope("first-near"), (2, 24), "the first part");
 }

@@ -268,6 +268,7 @@ fn length<T>(items: &[T]) -> u16 {
 // ---------------------------------------------------------------------------------- Reply
 
 /// A reply, read strictly: counts hold, nothing is left over, pointers point backwards.
+#[derive(Debug)]
 pub(crate) struct Reply {
     pub(crate) octets: Vec<u8>,
     pub(crate) id: u16,
@@ -280,6 +281,7 @@ pub(crate) struct Reply {
 }
 
 /// A record: its owner in lower case, its data both raw and as text.
+#[derive(Debug)]
 pub(crate) struct Record {
     pub(crate) owner: String,
     pub(crate) rtype: u16,
@@ -290,6 +292,7 @@ pub(crate) struct Record {
 }
 
 /// The OPT record of a reply.
+#[derive(Debug)]
 pub(crate) struct Opt {
     pub(crate) extended_rcode: u16,
     pub(crate) version: u8,

@@ -6,7 +6,9 @@ use std::path::Path;
 use meridian::config::monitors::{HttpProbe, Probe, TlsCheck};
 use meridian::probe::{Prober, ProberSettings, Success};
 
-use crate::monitors::{check, https, monitor, probe, probe_with, prober_with_root, words};
+use crate::monitors::{
+    LOOPBACK, check, https, monitor, probe, probe_with, prober_with_root, words,
+};
 use crate::servers::{self, Identity};
 
 async fn probe_https(identity: &Identity, http: HttpProbe) -> Result<Success, String> {
@@ -52,6 +54,26 @@ async fn the_name_is_that_of_sni_else_that_of_the_host() {
     let wrong_sni = host("a.example", Some("b.example"));
     assert_eq!(words(probe_https(&identity, wrong_sni).await), wrong);
     assert_eq!(words(probe_tls(&identity, port, check(Some("b.example"))).await), wrong);
+}
+
+#[tokio::test]
+async fn without_either_it_is_the_host_name_of_the_origin() {
+    let identity = Identity::good("a.example");
+    let (port, requests) = servers::https(&identity, &["h2"]).await;
+    let prober = prober_with_root(&identity.root);
+    let monitors = [
+        monitor(Probe::Http(Box::new(https(port, None)))),
+        monitor(Probe::Tls { port, tls: check(None) }),
+    ];
+    for monitor in &monitors {
+        prober.probe(monitor, LOOPBACK, Some("a.example")).await.unwrap();
+        let failure = prober.probe(monitor, LOOPBACK, Some("b.example")).await.unwrap_err();
+        let wrong = "the certificate is for a.example, not for b.example";
+        assert_eq!(failure.to_string(), wrong);
+    }
+    assert_eq!(requests.all(), [format!("HTTP/2.0 a.example a.example:{port}")]);
+    let named = monitor(Probe::Tls { port, tls: check(Some("a.example")) });
+    prober.probe(&named, LOOPBACK, Some("b.example")).await.unwrap();
 }
 
 #[tokio::test]

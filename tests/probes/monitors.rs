@@ -74,7 +74,7 @@ pub(crate) async fn probe(monitor: &Monitor) -> Result<Success, String> {
 
 /// Likewise with a prober of one's own.
 pub(crate) async fn probe_with(prober: &Prober, monitor: &Monitor) -> Result<Success, String> {
-    prober.probe(monitor, LOOPBACK).await.map_err(|failure: Failure| failure.to_string())
+    prober.probe(monitor, LOOPBACK, None).await.map_err(|failure: Failure| failure.to_string())
 }
 
 /// Probes by HTTP.

@@ -50,7 +50,7 @@ async fn inside_the_namespace() {
     fs::write(PING_GROUPS, "0 2147483647").unwrap();
     let prober = make_prober(&patient).unwrap();
     for address in [LOOPBACK, Ipv6Addr::LOCALHOST.into()] {
-        let success = prober.probe(&patient, address).await;
+        let success = prober.probe(&patient, address, None).await;
         assert!(success.unwrap().rtt.is_some(), "{address}");
     }
     let impatient_echo = impatient(Probe::Icmp);
@@ -63,7 +63,7 @@ async fn inside_the_namespace() {
     let source = vec![IpAddr::from([127, 0, 0, 9])];
     let settings = ProberSettings { source, ..Default::default() };
     let from_source = Prober::new(&settings, std::slice::from_ref(&patient)).unwrap();
-    from_source.probe(&patient, LOOPBACK).await.unwrap();
+    from_source.probe(&patient, LOOPBACK, None).await.unwrap();
 
     let web = monitor(Probe::Http(Box::new(http(80))));
     assert_eq!(failure(&prober, &web, UNREACHABLE).await, "the network is unreachable");
@@ -74,5 +74,5 @@ fn make_prober(monitor: &Monitor) -> Result<Prober, meridian::probe::ProberError
 }
 
 async fn failure(prober: &Prober, monitor: &Monitor, address: IpAddr) -> String {
-    prober.probe(monitor, address).await.expect_err("a failure").to_string()
+    prober.probe(monitor, address, None).await.expect_err("a failure").to_string()
 }

@@ -37,7 +37,7 @@ async fn ipv6_is_probed_likewise() {
     let server = serve_at("[::1]:0", wait_for_end).await;
     let address = IpAddr::from(Ipv6Addr::LOCALHOST);
     let monitor = monitor(Probe::Tcp { port: server.port() });
-    prober().probe(&monitor, address).await.unwrap();
+    prober().probe(&monitor, address, None).await.unwrap();
 }
 
 #[tokio::test]
@@ -47,12 +47,12 @@ async fn probes_come_from_the_source_address_of_the_family() {
     let source = IpAddr::from(Ipv4Addr::new(127, 0, 0, 9));
     let settings = ProberSettings { source: vec![source], ..Default::default() };
     let prober = Prober::new(&settings, &[]).unwrap();
-    prober.probe(&monitor(Probe::Tcp { port }), LOOPBACK).await.unwrap();
+    prober.probe(&monitor(Probe::Tcp { port }), LOOPBACK, None).await.unwrap();
     assert_eq!(listener.accept().await.unwrap().1.ip(), source);
     // The other family has no source, and is probed as ever.
     let server = serve_at("[::1]:0", wait_for_end).await;
     let monitor = monitor(Probe::Tcp { port: server.port() });
-    prober.probe(&monitor, Ipv6Addr::LOCALHOST.into()).await.unwrap();
+    prober.probe(&monitor, Ipv6Addr::LOCALHOST.into(), None).await.unwrap();
 }
 
 #[test]
@@ -78,7 +78,7 @@ async fn probes_are_tasks() {
     let tasks: Vec<_> = (0..50)
         .map(|_| {
             let (prober, monitor) = (prober.clone(), monitor.clone());
-            tokio::spawn(async move { prober.probe(&monitor, LOOPBACK).await })
+            tokio::spawn(async move { prober.probe(&monitor, LOOPBACK, None).await })
         })
         .collect();
     for task in tasks {

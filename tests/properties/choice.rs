@@ -182,7 +182,13 @@ fn plain(weights: &[u64], answers: Option<usize>) -> World {
         by_resolver: false,
         answers,
     };
-    World { pools: vec![pool], balancers: vec![balancer], rtt: Vec::new(), at_pop: false }
+    World {
+        pools: vec![pool],
+        balancers: vec![balancer],
+        rtt: Vec::new(),
+        at_pop: false,
+        hosts: None,
+    }
 }
 
 /// The answers to one client, from the first on.

@@ -18,6 +18,7 @@ mod world;
 mod choice;
 mod decision;
 mod defaults;
+mod hostnames;
 mod proximity;
 mod random;
 mod replies;

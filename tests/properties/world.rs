@@ -7,11 +7,12 @@ use std::fmt::Write as _;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use meridian::config::build::{Files, build};
+use meridian::config::pools::Probes;
 use meridian::config::report::{Report, Source};
 use meridian::config::server::Server;
 use meridian::state::State;
 use meridian::steer::availability::{Health, HealthState};
-use meridian::steer::pool::{OriginIndex, PoolId};
+use meridian::steer::pool::{OriginIndex, Pool, PoolId};
 use proptest::collection::vec;
 use proptest::option;
 use proptest::prelude::*;
@@ -38,6 +39,15 @@ pub(crate) struct World {
     pub(crate) rtt: Vec<(RttRow, Vec<(usize, u64)>)>,
     /// Whether the node is at the first pop.
     pub(crate) at_pop: bool,
+    /// Whether origins are given by host name, and how these are answered.
+    pub(crate) hosts: Option<Hosts>,
+}
+
+/// How host names are answered.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Hosts {
+    Aliases,
+    Flattened,
 }
 
 #[derive(Clone, Debug)]
@@ -152,6 +162,11 @@ pub(crate) fn origin_address(pool: usize, origin: usize, family: usize) -> IpAdd
     }
 }
 
+/// The host name of an origin, where it is given by one.
+pub(crate) fn host_name(pool: usize, origin: usize) -> String {
+    format!("o{origin}.p{pool}.origins.test")
+}
+
 /// Whose address it is: pool and origin.
 pub(crate) fn owner_of(rdata: &[u8]) -> (usize, usize) {
     match *rdata {
@@ -188,7 +203,7 @@ pub(crate) fn worlds() -> impl Strategy<Value = World> {
                 figures.sort_unstable();
                 figures.dedup_by_key(|&mut (pool, _)| pool);
             }
-            World { pools, balancers, rtt, at_pop }
+            World { pools, balancers, rtt, at_pop, hosts: None }
         })
 }
 
@@ -331,10 +346,15 @@ impl World {
 
     /// The health that the configuration's origins have.
     pub(crate) fn health(&self, state: &State) -> Health {
-        let mut health = Health::uniform(state.probes.targets().len(), HealthState::Unknown);
+        self.health_of(&state.pools, &state.probes)
+    }
+
+    /// The same for these pools of it.
+    pub(crate) fn health_of(&self, pools: &[Pool], probes: &Probes) -> Health {
+        let mut health = Health::uniform(probes.targets().len(), HealthState::Unknown);
         for (pool_number, pool) in self.pools.iter().enumerate() {
             let id = PoolId(u32::try_from(pool_number).unwrap());
-            for (index, origin) in state.pool(id).unwrap().indexed() {
+            for (index, origin) in pools[pool_number].indexed() {
                 let spec = &pool.origins[usize::from(index.0)];
                 for address in &origin.addresses {
                     if let Some(probe) = address.probe {
@@ -373,10 +393,13 @@ impl World {
              [monitors.m]\ntype = \"icmp\"\n",
         );
         for (number, pool) in self.pools.iter().enumerate() {
-            pool.write(number, &mut text);
+            pool.write(number, self.hosts.is_some(), &mut text);
         }
         for (number, balancer) in self.balancers.iter().enumerate() {
             balancer.write(number, &mut text);
+            if self.hosts == Some(Hosts::Flattened) {
+                text.push_str("flatten = true\n");
+            }
         }
         text
     }
@@ -442,7 +465,7 @@ impl ClientSpec {
 }
 
 impl PoolSpec {
-    fn write(&self, number: usize, text: &mut String) {
+    fn write(&self, number: usize, by_host: bool, text: &mut String) {
         writeln!(text, "[pools.p{number}]\nenabled = {}", self.enabled).unwrap();
         writeln!(text, "minimum_origins = {}", self.minimum).unwrap();
         if let Some(region) = self.region {
@@ -474,7 +497,11 @@ impl PoolSpec {
                 .map(|family| origin_address(number, index, family).to_string())
                 .collect();
             writeln!(text, "[[pools.p{number}.origins]]\nname = \"o{index}\"").unwrap();
-            writeln!(text, "address = {addresses:?}\nweight = {}", decimal(origin.weight)).unwrap();
+            let addresses = match by_host {
+                true => format!("{:?}", host_name(number, index)),
+                false => format!("{addresses:?}"),
+            };
+            writeln!(text, "address = {addresses}\nweight = {}", decimal(origin.weight)).unwrap();
             writeln!(text, "enabled = {}", origin.enabled).unwrap();
             if origin.is_failover {
                 text.push_str("role = \"failover\"\n");
