@@ -77,13 +77,33 @@ pub struct Limiter {
     sets: Box<[Set]>,
     seed: u64,
     workers: u32,
+    price: Price,
+}
+
+/// What follows from the rate.
+#[derive(Clone, Copy, Debug, Default)]
+struct Price {
+    /// The rate; 0 if none was worked out yet.
+    rate: u32,
+    /// How long an answer is paid for, in microseconds.
+    cost: u32,
+    /// How far a network may be in debt: the answers of a second.
+    most: u32,
+}
+
+impl Price {
+    fn new(rate: u32, workers: u32) -> Self {
+        let cost = (SECOND * u64::from(workers) / u64::from(rate.max(1))).max(1);
+        Self { rate, cost: clamped(cost), most: clamped(cost * u64::from(rate)) }
+    }
 }
 
 impl Limiter {
     /// The table of one of so many workers. `seed` is a random number, so that nobody can choose who shares
     /// a bucket.
     pub fn new(seed: u64, workers: u32) -> Self {
-        Self { sets: vec![Set::default(); SETS].into(), seed, workers: workers.max(1) }
+        let (sets, workers) = (vec![Set::default(); SETS].into(), workers.max(1));
+        Self { sets, seed, workers, price: Price::default() }
     }
 
     /// The number of a network's bucket for an answer; none for a client that is not limited.
@@ -106,12 +126,11 @@ impl Limiter {
     /// Counts an answer that is about to be sent; `now` are microseconds, modulo 2³².
     #[inline]
     pub fn count(&mut self, settings: &RateLimit, key: u64, now: u32) -> Verdict {
+        if self.price.rate != settings.responses_per_second {
+            self.price = Price::new(settings.responses_per_second, self.workers);
+        }
+        let Price { cost, most, .. } = self.price;
         let Some(Set(buckets)) = self.sets.get_mut(index(key)) else { return Verdict::Send };
-        let rate = u64::from(settings.responses_per_second.max(1));
-        // What one answer costs, and how far a client may be in debt: the answers of a second.
-        let cost = (SECOND * u64::from(self.workers) / rate).max(1);
-        let most = cost * rate;
-        let (cost, most) = (clamped(cost), clamped(most));
         let debt = |bucket: &Bucket| {
             let debt = bucket.paid_until.wrapping_sub(now).cast_signed();
             // What no debt can be is a time that is long past: the clock has gone round.
