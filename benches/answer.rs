@@ -13,7 +13,8 @@ use meridian::config::files::{Paths, load};
 use meridian::config::load_balancers::reachable_pools;
 use meridian::config::report::Report;
 use meridian::config::sessions::DEFAULT_MAX_SESSIONS;
-use meridian::cookies::Cookies;
+use meridian::cookies::{Cookies, Secret, Secrets};
+use meridian::limit::{Limiter, RateLimit};
 use meridian::query::{self, Request};
 use meridian::quick;
 use meridian::respond::{Responder, respond};
@@ -50,6 +51,15 @@ fn with_sessions(mut state: State) -> State {
     state.pools = pools.into();
     state.has_sessions = true;
     state
+}
+
+/// A query for www.example.com A with an option.
+fn query(option: &[u8]) -> Vec<u8> {
+    let mut message = vec![0, 1, 0, 0, 0, 1, 0, 0, 0, 0, 0, 1];
+    message.extend(b"\x03www\x07example\x03com\x00\x00\x01\x00\x01");
+    message.extend([0, 0, 41, 4, 0xd0, 0, 0, 0, 0, 0, u8::try_from(option.len()).unwrap_or(0)]);
+    message.extend(option);
+    message
 }
 
 /// Queries for www.example.com A with random client subnets.
@@ -111,6 +121,29 @@ fn steps(criterion: &mut Criterion) {
     criterion.bench_function("octets to octets, short way", |b| {
         b.iter(|| {
             answer_one(message(), RESOLVER, &Cookies::OFF, &moment.quick, &responder, &mut out)
+        });
+    });
+    let secrets = Secrets { current: Secret([7; 16]), previous: None };
+    let cookies = Cookies::new(Some(secrets), 1000);
+    // A resolver that was here before.
+    let mut known = query(&[0, 10, 0, 8, 1, 2, 3, 4, 5, 6, 7, 8]);
+    let length = answer_one(&known, RESOLVER, &cookies, &moment.quick, &responder, &mut out);
+    let length = length.expect("a reply");
+    known = query(&out[length - 28..length]);
+    criterion.bench_function("octets to octets, short way, a valid cookie", |b| {
+        b.iter(|| {
+            let message = black_box(&known);
+            answer_one(message, RESOLVER, &cookies, &moment.quick, &responder, &mut out)
+        });
+    });
+    let (settings, mut limiter) = (RateLimit::default(), Limiter::new(7, 1));
+    criterion.bench_function("rate limit, a random network", |b| {
+        let mut client: u32 = 1;
+        b.iter(|| {
+            client = client.wrapping_mul(0x9e37_79b9).wrapping_add(0x7f4a_7c15);
+            let source = IpAddr::from(client.to_be_bytes());
+            let key = limiter.key(&settings, source, black_box(5));
+            key.map(|key| limiter.count(&settings, key, client))
         });
     });
     let (_, state) = load(&Paths::default(), &report);

@@ -68,7 +68,7 @@ pub fn write(folder: &Path, name: &str, content: &impl Serialize) -> Result<(), 
 /// The same for a file that the server alone can read.
 ///
 /// # Errors
-/// As [`write`].
+/// As [`write()`].
 pub fn write_private(
     folder: &Path,
     name: &str,
