@@ -3,7 +3,6 @@
 //! and sends the batch of replies. No task, channel, lock or allocation; one pointer is compared per
 //! batch to notice a new state.
 
-use std::cell::RefCell;
 use std::io;
 use std::net::{IpAddr, UdpSocket};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -25,6 +24,7 @@ use crate::serve::secrets::fill_random;
 use crate::serve::sessions::{SharedSessions, Tick};
 use crate::state::State;
 use crate::steer::session::{OriginTag, SessionKey, Sessions};
+use crate::steer::slots::Slots;
 use crate::steer::{Memory, Sequences};
 
 /// How long a worker waits for queries before it looks whether it is to stop.
@@ -280,8 +280,7 @@ pub fn answer_one(
 pub struct OwnSequences {
     /// The state that the slots belong to.
     generation: u64,
-    /// Each set's fingerprint, and the next number.
-    slots: RefCell<Vec<(u32, u32)>>,
+    slots: Slots,
     /// By default none are kept.
     sessions: Option<Arc<SharedSessions>>,
     /// The time of the batch.
@@ -302,15 +301,14 @@ impl OwnSequences {
         }
         if self.generation != moment.generation {
             self.generation = moment.generation;
-            let slots = usize::try_from(moment.state.slot_count).unwrap_or(0);
-            *self.slots.get_mut() = vec![(0, 0); slots];
+            self.slots = Slots::new(moment.state.slot_count);
         }
     }
 
     /// Starts the memory of a slot on its way.
     #[inline]
     fn approach(&self, slot: u32) -> u32 {
-        self.slots.borrow().get(slot as usize).map_or(0, |&(_, next)| next)
+        self.slots.approach(slot)
     }
 
     /// Starts the memory of a session on its way.
@@ -323,14 +321,7 @@ impl OwnSequences {
 impl Sequences for OwnSequences {
     #[inline]
     fn next(&self, slot: u32, fingerprint: u32) -> u32 {
-        let mut slots = self.slots.borrow_mut();
-        let Some((set, next)) = slots.get_mut(slot as usize) else { return 0 };
-        if *set != fingerprint {
-            (*set, *next) = (fingerprint, 0);
-        }
-        let number = *next;
-        *next = number.wrapping_add(1);
-        number
+        self.slots.next(slot, fingerprint)
     }
 }
 
@@ -344,23 +335,5 @@ impl Sessions for OwnSequences {
         if let Some(sessions) = &self.sessions {
             sessions.at(self.now).begin(key, origin);
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn numbers_follow_one_another_and_start_again_with_a_new_set() {
-        let sequences = OwnSequences {
-            generation: 1,
-            slots: RefCell::new(vec![(0, 0); 2]),
-            ..OwnSequences::default()
-        };
-        assert_eq!([0; 3].map(|_| sequences.next(0, 7)), [0, 1, 2]);
-        assert_eq!(sequences.next(1, 7), 0, "slots are apart");
-        assert_eq!([0; 2].map(|_| sequences.next(0, 8)), [0, 1]);
-        assert_eq!(sequences.next(9, 7), 0, "no slot, no number");
     }
 }

@@ -18,7 +18,6 @@ pub mod report;
 mod show;
 pub mod tally;
 
-use std::cell::RefCell;
 use std::collections::HashMap;
 
 use crate::locate::place::{AvailabilityZoneId, Place, RegionId};
@@ -34,6 +33,7 @@ use crate::steer::load_balancer::{LoadBalancer, LoadBalancerId};
 use crate::steer::plan::Plan;
 use crate::steer::pool::{Family, OriginIndex, PoolId};
 use crate::steer::session::{Session, Sessions};
+use crate::steer::slots::Slots;
 use crate::steer::zonal::zone_in;
 use crate::steer::{FirstOnly, Outcome as Chosen, Sequences, decide, pick};
 
@@ -85,8 +85,7 @@ pub struct Outcome {
 /// The numbers of the answers, as one worker counts them.
 #[derive(Debug, Default)]
 struct OneWorker {
-    /// Each set's fingerprint, and the next number.
-    slots: RefCell<Vec<(u32, u32)>>,
+    slots: Slots,
 }
 
 /// Sessions need not be kept: see [`Simulation::answer`].
@@ -94,25 +93,17 @@ impl Sessions for OneWorker {}
 
 impl Sequences for OneWorker {
     fn next(&self, slot: u32, fingerprint: u32) -> u32 {
-        let mut slots = self.slots.borrow_mut();
-        let Some((set, next)) = slots.get_mut(slot as usize) else { return 0 };
-        if *set != fingerprint {
-            (*set, *next) = (fingerprint, 0);
-        }
-        let number = *next;
-        *next = number.wrapping_add(1);
-        number
+        self.slots.next(slot, fingerprint)
     }
 }
 
 impl<'s> Simulation<'s> {
     /// Begins with a configuration at a state of health.
     pub fn new(state: &'s State, health: &Health) -> Self {
-        let slots = vec![(0, 0); usize::try_from(state.slot_count).unwrap_or(0)];
         Self {
             state,
             plan: Plan::new(&state.pools, health),
-            sequences: OneWorker { slots: RefCell::new(slots) },
+            sequences: OneWorker { slots: Slots::new(state.slot_count) },
             names: HashMap::default(),
             tally: Tally::new(state),
         }

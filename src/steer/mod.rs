@@ -26,6 +26,7 @@ pub mod random;
 pub mod rendezvous;
 pub mod rtt;
 pub mod session;
+pub mod slots;
 pub mod zonal;
 
 use arrayvec::ArrayVec;
