@@ -10,6 +10,9 @@
     reason = "a benchmark prints figures and stops at the first mistake"
 )]
 
+#[path = "../examples/random/mod.rs"]
+mod random;
+
 use std::hint::black_box;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::path::Path;
@@ -23,6 +26,8 @@ use meridian::locate::place::{AvailabilityZones, Coordinates, Place};
 use meridian::locate::runs::{Bits, Runs};
 use meridian::locate::table::Table;
 use meridian::locate::{Locator, LocatorInput};
+
+use crate::random::Random;
 
 const CITY_PLACES: u32 = 200_000;
 /// Distinct addresses of a round: more than the processor's caches hold, and few that come again and
@@ -167,22 +172,6 @@ fn v6_address(random: &mut Random) -> IpAddr {
     let high = (1 << 61) | (random.next() >> 5);
     let number = u128::from(high) << 64 | u128::from(random.next());
     IpAddr::V6(Ipv6Addr::from_bits(number))
-}
-
-/// xorshift64*, so that every run measures the same.
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 ^= self.0 >> 12;
-        self.0 ^= self.0 << 25;
-        self.0 ^= self.0 >> 27;
-        self.0.wrapping_mul(0x2545_f491_4f6c_dd1d)
-    }
-
-    fn below(&mut self, limit: u64) -> u64 {
-        (self.next() >> 16) % limit
-    }
 }
 
 criterion_group!(benches, country, city);

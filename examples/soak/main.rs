@@ -7,6 +7,8 @@
 
 mod asker;
 mod origin;
+#[path = "../random/mod.rs"]
+mod random;
 
 use std::fmt::Write as _;
 use std::fs::{self, File};
@@ -23,6 +25,7 @@ use tempfile::TempDir;
 
 use crate::asker::{Outcome, Site};
 use crate::origin::{Fault, Origin};
+use crate::random::Random;
 
 /// "A change of health is visible in answers within 100 ms of the deciding probe's end".
 const VISIBLE: Duration = Duration::from_millis(100);
@@ -285,21 +288,5 @@ fn print(arguments: &Arguments, chaos: &Chaos, outcome: &Outcome, limit: Duratio
     println!("violations: {}", violations.len());
     for violation in violations.iter().take(10) {
         println!("  {violation}");
-    }
-}
-
-/// Repeatable pseudo-random numbers (xorshift64*).
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 ^= self.0 >> 12;
-        self.0 ^= self.0 << 25;
-        self.0 ^= self.0 >> 27;
-        self.0.wrapping_mul(0x2545_f491_4f6c_dd1d)
-    }
-
-    fn below(&mut self, limit: u64) -> u64 {
-        (self.next() >> 16) % limit.max(1)
     }
 }

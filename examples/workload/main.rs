@@ -13,6 +13,8 @@
 #![allow(clippy::print_stderr, reason = "a command that says what is wrong")]
 
 mod country;
+#[path = "../random/mod.rs"]
+mod random;
 mod servers;
 
 use std::fs::File;
@@ -23,6 +25,8 @@ use std::process::ExitCode;
 
 use clap::{Parser, ValueEnum};
 use ipnet::Ipv4Net;
+
+use crate::random::Random;
 
 /// A group of countries that one pool of each name is for, and the region of that name.
 struct Group {
@@ -166,9 +170,9 @@ impl Workload {
         let mut queries = create(folder, "queries")?;
         let mut expected = create(folder, "expected")?;
         for number in 0..self.arguments.queries {
-            let name = random.below(self.arguments.names);
-            let subnet = &self.subnets[random.below(self.subnets.len())];
-            let client = random.within(subnet.network);
+            let name = index(random, self.arguments.names);
+            let subnet = &self.subnets[index(random, self.subnets.len())];
+            let client = within(random, subnet.network);
             writeln!(queries, "n{name}.bench.test A {client}/24")?;
             if number < SAMPLE {
                 write!(expected, "n{name}.bench.test {client}/24 {}", self.address(name, 0, 0))?;
@@ -203,7 +207,7 @@ fn subnets(count: usize, random: &mut Random) -> io::Result<Vec<Subnet>> {
     while subnets.len() < count {
         let length = length(random);
         let size = 1_usize << (24 - length);
-        let start = (next + random.below(2 * gap + 1)).next_multiple_of(size);
+        let start = (next + index(random, 2 * gap + 1)).next_multiple_of(size);
         next = start + size;
         if next > end {
             return Err(io::Error::other("there is no room for so many subnets"));
@@ -213,8 +217,8 @@ fn subnets(count: usize, random: &mut Random) -> io::Result<Vec<Subnet>> {
             continue;
         }
         let network = Ipv4Net::new(address, length).map_err(io::Error::other)?;
-        let group = random.below(GROUPS.len());
-        let country = random.below(GROUPS[group].countries.len());
+        let group = index(random, GROUPS.len());
+        let country = index(random, GROUPS[group].countries.len());
         subnets.push(Subnet { network, group, country });
     }
     Ok(subnets)
@@ -231,25 +235,13 @@ fn length(random: &mut Random) -> u8 {
     24
 }
 
-/// xorshift64*, so that every run writes the same.
-struct Random(u64);
+/// A random number from 0 to `limit` - 1.
+fn index(random: &mut Random, limit: usize) -> usize {
+    usize::try_from(random.below(limit as u64)).unwrap_or(0)
+}
 
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 ^= self.0 >> 12;
-        self.0 ^= self.0 << 25;
-        self.0 ^= self.0 >> 27;
-        self.0.wrapping_mul(0x2545_f491_4f6c_dd1d)
-    }
-
-    /// From 0 to `limit` - 1.
-    fn below(&mut self, limit: usize) -> usize {
-        usize::try_from((self.next() >> 16) % (limit as u64)).unwrap_or(0)
-    }
-
-    /// A /24 of a network that is as wide or wider.
-    fn within(&mut self, network: Ipv4Net) -> Ipv4Addr {
-        let number = self.below(1 << (24 - network.prefix_len())) << 8;
-        Ipv4Addr::from_bits(network.network().to_bits() | u32::try_from(number).unwrap_or(0))
-    }
+/// A random /24 of a network that is as wide or wider.
+fn within(random: &mut Random, network: Ipv4Net) -> Ipv4Addr {
+    let number = random.below(1 << (24 - network.prefix_len())) << 8;
+    Ipv4Addr::from_bits(network.network().to_bits() | u32::try_from(number).unwrap_or(0))
 }

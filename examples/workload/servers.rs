@@ -8,7 +8,8 @@
 use std::io::{self, Write};
 use std::path::Path;
 
-use crate::{Affinity, GROUPS, Group, Random, TTL, Workload, ZONES, country, create};
+use crate::random::Random;
+use crate::{Affinity, GROUPS, Group, TTL, Workload, ZONES, country, create, index};
 
 /// The database, which all servers read where Meridian has it.
 const DATABASE: &str = "meridian/geo/country.mmdb";
@@ -52,7 +53,7 @@ pub(crate) fn meridian(workload: &Workload, folder: &Path, random: &mut Random) 
     if workload.arguments.zonal.is_some() {
         let mut subnets = create(folder, "meridian/geo/subnets.toml")?;
         for subnet in &workload.subnets {
-            let (region, zone) = (GROUPS[subnet.group].name, random.below(ZONES));
+            let (region, zone) = (GROUPS[subnet.group].name, index(random, ZONES));
             writeln!(subnets, "[subnets.\"{}\"]\nregion = \"{region}\"", subnet.network)?;
             writeln!(subnets, "zone = \"{region}-{zone}\"")?;
         }

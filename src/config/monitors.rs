@@ -46,6 +46,13 @@ pub struct Monitor {
     pub flap_window: Duration,
 }
 
+impl Monitor {
+    /// True if its origins are probed; the state of the others is pushed.
+    pub fn is_probed(&self) -> bool {
+        !matches!(self.probe, Probe::Push { .. })
+    }
+}
+
 /// What a probe does.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Probe {

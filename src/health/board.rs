@@ -95,11 +95,10 @@ impl Board {
     /// Takes the result of a probe in.
     pub fn record(
         &mut self,
-        key: &TargetKey,
+        probe: ProbeId,
         monitor: &Monitor,
         outcome: Outcome,
     ) -> Option<Changed> {
-        let probe = self.find(key)?;
         let target = self.targets.get_mut(probe.0 as usize)?;
         let change = target.track.record(monitor, outcome)?;
         Some(Changed { probe, change })
@@ -117,11 +116,8 @@ impl Board {
     /// How many addresses that are probed have no result yet. What is pushed is not waited for.
     pub fn awaited(&self, state: &State) -> usize {
         let awaited = |target: &&Target| {
-            let is_pushed = state
-                .monitors
-                .get(target.probed.monitor.0 as usize)
-                .is_some_and(|monitor| matches!(monitor.probe, Probe::Push { .. }));
-            target.track.last().is_none() && !is_pushed
+            let monitor = state.monitors.get(target.probed.monitor.0 as usize);
+            target.track.last().is_none() && monitor.is_none_or(Monitor::is_probed)
         };
         self.targets.iter().filter(awaited).count()
     }

@@ -72,7 +72,7 @@ impl Prober {
     /// given by: what is asked for where the monitor has no name.
     ///
     /// A `push` monitor has no probe, since its state comes through the admin API: for one, this
-    /// waits for ever. [`is_probed`] tells them apart.
+    /// waits for ever. [`Monitor::is_probed`] tells them apart.
     ///
     /// # Errors
     /// [`Failure`]: why the address counts as failed.
@@ -117,11 +117,6 @@ impl Prober {
             Probe::Push { .. } => pending().await,
         }
     }
-}
-
-/// Whether a monitor's origins are probed; the state of the others is pushed.
-pub fn is_probed(monitor: &Monitor) -> bool {
-    !matches!(monitor.probe, Probe::Push { .. })
 }
 
 /// The end of a probe's time.

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant, SystemTime};
 use tokio::sync::mpsc::UnboundedSender;
 use tracing::{info, warn};
 
-use crate::config::monitors::{Monitor, Probe};
+use crate::config::monitors::Monitor;
 use crate::health::TargetKey;
 use crate::health::board::{Board, Changed, Target};
 use crate::health::overrides::{Note, Override, Overrides, Subject, TooMany, Word};
@@ -154,7 +154,7 @@ impl Control {
             if let Some(rtt) = outcome.rtt {
                 inner.measure(state, probe, rtt, outcome.at);
             }
-            changes.extend(inner.board.record(&key, monitor, outcome));
+            changes.extend(inner.board.record(probe, monitor, outcome));
         }
         self.publish(&inner, &moment, &changes);
     }
@@ -169,13 +169,13 @@ impl Control {
         let unknown = || PushError::Unknown { monitor: key.monitor.clone(), address: key.address };
         let probe = inner.board.find(key).ok_or_else(unknown)?;
         let monitor = inner.board.monitor(&moment.state, probe).ok_or_else(unknown)?;
-        if !matches!(monitor.probe, Probe::Push { .. }) {
+        if monitor.is_probed() {
             return Err(PushError::NotPush(monitor.name.clone()));
         }
         let said = || why.unwrap_or_else(|| "pushed as down".to_owned());
         let failure = (!up).then(said);
         let outcome = Outcome { at: Instant::now(), rtt: None, failure };
-        let changes: Vec<_> = inner.board.record(key, monitor, outcome).into_iter().collect();
+        let changes: Vec<_> = inner.board.record(probe, monitor, outcome).into_iter().collect();
         self.publish(&inner, &moment, &changes);
         Ok(())
     }
@@ -427,7 +427,7 @@ impl Inner {
 
 /// What is pushed has no interval to be stale by.
 fn is_stale(target: &Target, monitor: &Monitor, now: Instant) -> bool {
-    !matches!(monitor.probe, Probe::Push { .. }) && target.track.is_stale(monitor, now)
+    monitor.is_probed() && target.track.is_stale(monitor, now)
 }
 
 /// One line for a change of health: who, from, to, why.

@@ -1,7 +1,6 @@
 //! DNS over HTTPS (RFC 8484): a message in the body of a POST, or in the query of a GET, and its reply
 //! in the body of the response.
 
-use std::cell::RefCell;
 use std::convert::Infallible;
 use std::net::IpAddr;
 use std::time::Duration;
@@ -14,14 +13,12 @@ use hyper::{Method, Request, Response, StatusCode};
 use tokio::time::timeout;
 
 use crate::serve::live::Live;
-use crate::serve::reply::{Arrival, answer};
+use crate::serve::reply::{Arrival, MAX_MESSAGE, answer, with_room};
 use crate::wire::Transport;
 use crate::wire::ttl::shortest_ttl;
 
 /// The media type of a message (RFC 8484 section 6).
 const MESSAGE: HeaderValue = HeaderValue::from_static("application/dns-message");
-/// The largest message.
-const MAX_MESSAGE: usize = u16::MAX as usize;
 
 /// Answers a request of a client, which has `patience` to send its body.
 pub async fn respond(
@@ -65,12 +62,8 @@ async fn query(request: Request<Incoming>, path: &str) -> Result<Bytes, StatusCo
 }
 
 fn reply(message: &[u8], client: IpAddr, live: &Live) -> Response<Full<Bytes>> {
-    thread_local! {
-        /// Where replies are written: too large to have one for each request.
-        static OUT: RefCell<Box<[u8]>> = RefCell::new(vec![0; MAX_MESSAGE].into());
-    }
     let moment = live.load();
-    let reply = OUT.with_borrow_mut(|out| {
+    let reply = with_room(|out| {
         let memory = live.memory(&moment);
         let responder = moment.responder(&memory);
         let cookies = live.cookies();

@@ -34,7 +34,6 @@ use tracing::{info, warn};
 use crate::admin::{Phase, Running, Service};
 use crate::config::files::{Paths, Secrets};
 use crate::config::server::{Server, TcpSettings, UdpSettings};
-use crate::config::tls::Tls;
 use crate::probe::{Prober, ProberError, ProberSettings};
 use crate::serve::connections::Connections;
 use crate::serve::control::Control;
@@ -96,11 +95,12 @@ pub fn serve(
         let _within = runtime.enter();
         Signals::new()?
     };
+    let (tls, admin) = (server.tls.iter(), server.admin.iter());
     let sockets = Sockets {
         dns: bind_all(&server)?,
-        dot: bind_tls(&server, |tls| &tls.dot)?,
-        doh: bind_tls(&server, |tls| &tls.doh)?,
-        admin: bind_admin(&server)?,
+        dot: bind_each(tls.clone().flat_map(|tls| &tls.dot), server.freebind)?,
+        doh: bind_each(tls.flat_map(|tls| &tls.doh), server.freebind)?,
+        admin: bind_each(admin.flat_map(|admin| &admin.listen), server.freebind)?,
     };
     let mut serials = remembered_serials(&server);
     keep_serials(&server, &mut state, &mut serials);
@@ -150,19 +150,12 @@ fn bind_all(server: &Server) -> Result<Vec<Bound>, ServeError> {
     if sockets.is_empty() { Err(ServeError::NoAddress) } else { Ok(sockets) }
 }
 
-/// Binds the addresses of the admin service, if there is one.
-fn bind_admin(server: &Server) -> Result<Vec<(SocketAddr, TcpListener)>, BindError> {
-    let addresses = server.admin.iter().flat_map(|admin| &admin.listen);
-    addresses.map(|&address| bind_tcp(address, server.freebind)).collect()
-}
-
-/// Binds addresses of TLS, if it is served.
-fn bind_tls(
-    server: &Server,
-    of: fn(&Tls) -> &Vec<SocketAddr>,
+/// Binds addresses for TCP alone.
+fn bind_each<'a>(
+    addresses: impl Iterator<Item = &'a SocketAddr>,
+    freebind: bool,
 ) -> Result<Vec<(SocketAddr, TcpListener)>, BindError> {
-    let addresses = server.tls.iter().flat_map(of);
-    addresses.map(|&address| bind_tcp(address, server.freebind)).collect()
+    addresses.map(|&address| bind_tcp(address, freebind)).collect()
 }
 
 /// What is bound before anything is waited for, so that errors come at once.

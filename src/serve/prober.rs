@@ -17,7 +17,7 @@ use crate::config::monitors::Monitor;
 use crate::health::TargetKey;
 use crate::health::schedule::{first, next, phase};
 use crate::health::track::Outcome;
-use crate::probe::{Failure, Prober, Success, is_probed};
+use crate::probe::{Failure, Prober, Success};
 use crate::serve::control::Control;
 
 /// How often what only the passing of time asks for is done.
@@ -198,7 +198,7 @@ impl Probing {
         self.prober = prober;
         let now = Instant::now();
         let mut old = std::mem::take(&mut self.slots);
-        let probed = list.iter().filter(|target| is_probed(&target.monitor)).enumerate();
+        let probed = list.iter().filter(|target| target.monitor.is_probed()).enumerate();
         let mut new = 0;
         for (number, Target { key, monitor }) in probed {
             let known = old.remove(key);

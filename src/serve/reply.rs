@@ -1,5 +1,6 @@
 //! The reply to one message, whatever it came by: parsed, answered, written.
 
+use std::cell::RefCell;
 use std::net::IpAddr;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
@@ -50,6 +51,17 @@ impl<'a> Arrival<'a> {
     fn judge(&self, edns: Option<Edns>) -> Option<Judged> {
         self.cookies.judge(&edns?.cookie?, self.source)
     }
+}
+
+/// The largest message that a stream carries.
+pub const MAX_MESSAGE: usize = u16::MAX as usize;
+
+/// Lends this thread's room for the largest reply: too much to have it for each connection or request.
+pub fn with_room<R>(write: impl FnOnce(&mut [u8]) -> R) -> R {
+    thread_local! {
+        static ROOM: RefCell<Box<[u8]>> = RefCell::new(vec![0; MAX_MESSAGE].into());
+    }
+    ROOM.with_borrow_mut(|room| write(room))
 }
 
 /// Answers one message the long way into `out`; gives the length of the reply, if there is one.

@@ -6,11 +6,9 @@
 //! the idle time, however slowly its octets drip, and replies must be taken within it. Memory grows
 //! with what was received, not with what was announced.
 
-use std::cell::RefCell;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
-
 use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
@@ -25,13 +23,11 @@ use crate::serve::connections::{Connections, Permit};
 use crate::serve::doh;
 use crate::serve::http::{self, Limits};
 use crate::serve::live::Live;
-use crate::serve::reply::{Arrival, answer};
+use crate::serve::reply::{Arrival, answer, with_room};
 use crate::wire::Transport;
 
 /// The octets of a message's length in a stream (RFC 1035 section 4.2.2).
 const LENGTH: usize = 2;
-/// The largest message.
-const MAX_MESSAGE: usize = u16::MAX as usize;
 /// How much room is made for what comes next.
 const ROOM: usize = 512;
 /// Replies are sent when there are so many octets of them, even if more queries wait.
@@ -231,17 +227,13 @@ fn answer_all(
     live: &Live,
     arrival: impl FnOnce(&Cookies) -> Arrival<'_>,
 ) -> bool {
-    thread_local! {
-        /// Where replies are written: too large to have one for each connection.
-        static OUT: RefCell<Box<[u8]>> = RefCell::new(vec![0; MAX_MESSAGE].into());
-    }
     let mut taken = 0;
     let mut is_answered = false;
     let moment = live.load();
     let cookies = live.cookies();
     let arrival = arrival(&cookies);
     let memory = live.memory(&moment);
-    OUT.with_borrow_mut(|out| {
+    with_room(|out| {
         while replies.len() < ENOUGH {
             let Some(query) = received.get(taken..).and_then(message) else {
                 is_answered = true;

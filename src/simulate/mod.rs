@@ -32,10 +32,10 @@ use crate::steer::availability::Health;
 use crate::steer::load_balancer::{LoadBalancer, LoadBalancerId};
 use crate::steer::plan::Plan;
 use crate::steer::pool::{Family, OriginIndex, PoolId};
-use crate::steer::session::{Session, Sessions};
+use crate::steer::session::Session;
 use crate::steer::slots::Slots;
 use crate::steer::zonal::zone_in;
-use crate::steer::{FirstOnly, Outcome as Chosen, Sequences, decide, pick};
+use crate::steer::{FirstOnly, Outcome as Chosen, decide, pick};
 
 /// How many names are remembered: a log may ask for any number of them.
 const MOST_NAMES: usize = 1 << 16;
@@ -47,7 +47,9 @@ pub struct Simulation<'s> {
     pub state: &'s State,
     /// What the assumed health makes of it.
     pub plan: Plan,
-    sequences: OneWorker,
+    /// The numbers of the answers, as one worker counts them. Sessions need not be kept: see
+    /// [`Simulation::answer`].
+    sequences: Slots,
     names: HashMap<Box<str>, Named, foldhash::fast::FixedState>,
     tally: Tally,
 }
@@ -82,28 +84,13 @@ pub struct Outcome {
     pub origin: Option<OriginIndex>,
 }
 
-/// The numbers of the answers, as one worker counts them.
-#[derive(Debug, Default)]
-struct OneWorker {
-    slots: Slots,
-}
-
-/// Sessions need not be kept: see [`Simulation::answer`].
-impl Sessions for OneWorker {}
-
-impl Sequences for OneWorker {
-    fn next(&self, slot: u32, fingerprint: u32) -> u32 {
-        self.slots.next(slot, fingerprint)
-    }
-}
-
 impl<'s> Simulation<'s> {
     /// Begins with a configuration at a state of health.
     pub fn new(state: &'s State, health: &Health) -> Self {
         Self {
             state,
             plan: Plan::new(&state.pools, health),
-            sequences: OneWorker { slots: Slots::new(state.slot_count) },
+            sequences: Slots::new(state.slot_count),
             names: HashMap::default(),
             tally: Tally::new(state),
         }

@@ -3,6 +3,7 @@
 use std::cell::RefCell;
 
 use crate::steer::Sequences;
+use crate::steer::session::Sessions;
 
 /// Sequence slots that one thread alone draws from: each set's fingerprint, and the next number.
 #[derive(Debug, Default)]
@@ -20,6 +21,9 @@ impl Slots {
         self.0.borrow().get(slot as usize).map_or(0, |&(_, next)| next)
     }
 }
+
+/// It keeps no sessions.
+impl Sessions for Slots {}
 
 impl Sequences for Slots {
     #[inline]

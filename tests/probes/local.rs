@@ -5,7 +5,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use meridian::config::monitors::Probe;
-use meridian::probe::{Success, is_probed};
+use meridian::probe::Success;
 
 use crate::monitors::{impatient, monitor, probe, words};
 
@@ -93,6 +93,6 @@ async fn a_file_says_up_or_down() {
 
 #[test]
 fn a_pushed_state_is_not_probed() {
-    assert!(!is_probed(&monitor(Probe::Push { ttl: Duration::from_secs(60) })));
-    assert!(is_probed(&monitor(Probe::Icmp)));
+    assert!(!monitor(Probe::Push { ttl: Duration::from_secs(60) }).is_probed());
+    assert!(monitor(Probe::Icmp).is_probed());
 }
