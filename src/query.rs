@@ -1,15 +1,18 @@
-//! From the octets of a message to a query, or to what it is refused with (RFC 1035, 6891, 7871, 7873,
-//! 8906). Reads in place: nothing is allocated, and nothing from the network is indexed.
+//! From the octets of a message to a query, or to what it is refused with (RFC 1035, 6891, 8906). Reads in place: nothing is allocated, and nothing from the network is indexed.
 
 #![deny(clippy::indexing_slicing)]
 
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+mod edns;
 
 use arrayvec::ArrayVec;
 
-use crate::cookies::Cookie;
 use crate::name::{MAX_NAME, Name, wire_length};
 use crate::rr::RecordType;
+
+pub use crate::query::edns::{
+    ClientSubnet, Edns, Keepalive, MalformedOption, OPTION_CLIENT_SUBNET, OPTION_COOKIE,
+    OPTION_EXTENDED_ERROR, OPTION_KEEPALIVE, OPTION_NSID, OPTION_PADDING,
+};
 
 /// The length of a message's header (RFC 1035 section 4.1.1).
 pub const HEADER: usize = 12;
@@ -17,19 +20,6 @@ pub const HEADER: usize = 12;
 pub const MAX_UDP: u16 = 1232;
 /// The largest reply over UDP to a query without EDNS (RFC 1035 section 4.2.1).
 pub const PLAIN_UDP: u16 = 512;
-/// The EDNS option of the server's identifier (RFC 5001).
-pub const OPTION_NSID: u16 = 3;
-/// The EDNS option of the client subnet (RFC 7871).
-pub const OPTION_CLIENT_SUBNET: u16 = 8;
-/// The EDNS option of cookies (RFC 7873).
-pub const OPTION_COOKIE: u16 = 10;
-/// The EDNS option of the time that a connection may be idle (RFC 7828).
-pub const OPTION_KEEPALIVE: u16 = 11;
-/// The EDNS option of padding (RFC 7830).
-pub const OPTION_PADDING: u16 = 12;
-/// The EDNS option of extended errors (RFC 8914).
-pub const OPTION_EXTENDED_ERROR: u16 = 15;
-
 /// What a message is.
 #[derive(Debug)]
 pub enum Request<'m> {
@@ -103,48 +93,6 @@ impl<'m> Question<'m> {
     }
 }
 
-/// The EDNS of a query (RFC 6891).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Edns {
-    /// The size of reply that the client takes over UDP.
-    pub udp_size: u16,
-    /// The version.
-    pub version: u8,
-    /// The DO bit (RFC 3225).
-    pub dnssec_ok: bool,
-    /// The client subnet (RFC 7871).
-    pub client_subnet: Option<ClientSubnet>,
-    /// The cookie (RFC 7873).
-    pub cookie: Option<Cookie>,
-    /// True if the server's identifier is asked for (RFC 5001).
-    pub wants_nsid: bool,
-    /// Whether the time that a connection may be idle is asked for (RFC 7828).
-    pub keepalive: Keepalive,
-    /// True if the query is padded (RFC 7830).
-    pub is_padded: bool,
-}
-
-/// The keepalive option of a query. It has a meaning in streams only: elsewhere it is not looked at.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Keepalive {
-    /// There is none.
-    #[default]
-    Absent,
-    /// It is empty, as it must be.
-    Asked,
-    /// It has data.
-    Malformed,
-}
-
-/// An EDNS Client Subnet option of a query (RFC 7871 section 6), valid and with scope 0.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ClientSubnet {
-    /// Where the client is; none in family 0, which goes with prefix 0 only.
-    pub address: Option<IpAddr>,
-    /// How many bits of the address are given.
-    pub source_prefix: u8,
-}
-
 /// The response codes that are used (RFC 1035, 6891).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Rcode {
@@ -198,124 +146,6 @@ impl Rcode {
             Self::BadCookie => "BADCOOKIE",
         }
     }
-}
-
-/// An option is malformed: FORMERR.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct MalformedOption;
-
-impl Edns {
-    /// EDNS of version 0 without options.
-    pub fn new(udp_size: u16, dnssec_ok: bool) -> Self {
-        Self {
-            udp_size,
-            version: 0,
-            dnssec_ok,
-            client_subnet: None,
-            cookie: None,
-            wants_nsid: false,
-            keepalive: Keepalive::Absent,
-            is_padded: false,
-        }
-    }
-
-    /// Takes an option in; one that is not known is ignored.
-    ///
-    /// # Errors
-    /// [`MalformedOption`].
-    #[inline]
-    pub fn take_option(&mut self, code: u16, data: &[u8]) -> Result<(), MalformedOption> {
-        match code {
-            OPTION_CLIENT_SUBNET => {
-                let subnet = ClientSubnet::parse(data).ok_or(MalformedOption)?;
-                if self.client_subnet.replace(subnet).is_some() {
-                    return Err(MalformedOption);
-                }
-            }
-            // Of several the first counts (RFC 7873 section 5.2).
-            OPTION_COOKIE if self.cookie.is_none() => {
-                self.cookie = Some(Cookie::parse(data).ok_or(MalformedOption)?);
-            }
-            OPTION_NSID => self.wants_nsid = true,
-            OPTION_KEEPALIVE if data.is_empty() && self.keepalive == Keepalive::Absent => {
-                self.keepalive = Keepalive::Asked;
-            }
-            OPTION_KEEPALIVE if !data.is_empty() => self.keepalive = Keepalive::Malformed,
-            OPTION_PADDING => self.is_padded = true,
-            _ => {}
-        }
-        Ok(())
-    }
-
-    /// Without its options.
-    fn bare(self) -> Self {
-        Self { version: self.version, ..Self::new(self.udp_size, self.dnssec_ok) }
-    }
-
-    /// The largest reply over UDP that this client gets: its own size, 512 at least, and 1232 at
-    /// most (RFC 6891 section 6.2.3, RFC 9715).
-    pub fn reply_size(&self) -> u16 {
-        self.udp_size.clamp(PLAIN_UDP, MAX_UDP)
-    }
-}
-
-impl ClientSubnet {
-    /// The address that locates the client; none if the client asks that its address is not used
-    /// (source prefix 0, RFC 7871 section 7.1.2).
-    pub fn locating_address(&self) -> Option<IpAddr> {
-        self.address.filter(|_| self.source_prefix > 0)
-    }
-
-    /// Reads the option's data. None if it is malformed: another family, a prefix that is too long,
-    /// an address of another length than the prefix needs, bits beyond the prefix, or a scope in a
-    /// query.
-    pub fn parse(data: &[u8]) -> Option<Self> {
-        let mut reader = Reader { octets: data, at: 0 };
-        let (family, source_prefix, scope) = (reader.u16()?, reader.u8()?, reader.u8()?);
-        let given = reader.rest();
-        if scope != 0 || given.len() != usize::from(source_prefix).div_ceil(8) {
-            return None;
-        }
-        let beyond = source_prefix % 8;
-        if beyond != 0 && given.last().is_some_and(|last| last << beyond != 0) {
-            return None;
-        }
-        let address = match family {
-            0 if source_prefix == 0 => None,
-            1 if source_prefix <= 32 => Some(IpAddr::V4(Ipv4Addr::from(padded::<4>(given)))),
-            2 if source_prefix <= 128 => Some(IpAddr::V6(Ipv6Addr::from(padded::<16>(given)))),
-            _ => return None,
-        };
-        Some(Self { address, source_prefix })
-    }
-
-    /// Writes the option's data for a reply with this scope prefix: family, source prefix and
-    /// address as in the query (RFC 7871 section 7.2.1).
-    pub fn reply(&self, scope_prefix: u8) -> ArrayVec<u8, 20> {
-        let mut data = ArrayVec::new();
-        let family: u8 = match self.address {
-            None => 0,
-            Some(IpAddr::V4(_)) => 1,
-            Some(IpAddr::V6(_)) => 2,
-        };
-        data.extend([0, family, self.source_prefix, scope_prefix]);
-        let octets = usize::from(self.source_prefix).div_ceil(8);
-        match self.address {
-            None => {}
-            Some(IpAddr::V4(ip)) => data.extend(ip.octets().into_iter().take(octets)),
-            Some(IpAddr::V6(ip)) => data.extend(ip.octets().into_iter().take(octets)),
-        }
-        data
-    }
-}
-
-/// Octets, filled up with zeros.
-fn padded<const N: usize>(octets: &[u8]) -> [u8; N] {
-    let mut padded = [0; N];
-    for (to, from) in padded.iter_mut().zip(octets) {
-        *to = *from;
-    }
-    padded
 }
 
 /// Reads a message.
