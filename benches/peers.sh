@@ -142,10 +142,16 @@ case $variant in
         done
         ;;
     sessions)
-        make sessions-off --meridian-only
-        make sessions-on --meridian-only --sessions
-        for affinity in off on; do
-            entrants+=("sessions-$affinity meridian sessions-$affinity")
+        # Nearly every query begins a session; then, of a hundred thousand pairs of a name and a
+        # subnet, nearly every query comes back to one.
+        for clients in new returning; do
+            few=()
+            [[ $clients == new ]] || few=(--names 100 --subnets 1000)
+            make "$clients-off" --meridian-only "${few[@]}"
+            make "$clients-on" --meridian-only --sessions "${few[@]}"
+            for affinity in off on; do
+                entrants+=("$clients-$affinity meridian $clients-$affinity")
+            done
         done
         ;;
     scale)
