@@ -177,7 +177,14 @@ pub(crate) struct Server {
 impl Server {
     /// Starts the server on a free port and waits until it is ready.
     pub(crate) fn start(site: &Site) -> Self {
-        let mut server = Self::spawn(site, &["serve", "--listen", "127.0.0.1:0"]);
+        Self::start_with(site, &[])
+    }
+
+    /// The same with variables in its environment.
+    pub(crate) fn start_with(site: &Site, variables: &[(&str, &str)]) -> Self {
+        let mut command = site.command(&["serve", "--listen", "127.0.0.1:0"]);
+        command.envs(variables.iter().copied());
+        let mut server = Self::of(&mut command);
         server.address = server.next_address();
         server.wait_for("ready");
         server
@@ -185,7 +192,11 @@ impl Server {
 
     /// Starts the server and waits for nothing.
     pub(crate) fn spawn(site: &Site, arguments: &[&str]) -> Self {
-        let mut child = site.command(arguments).spawn().expect("a process");
+        Self::of(&mut site.command(arguments))
+    }
+
+    fn of(command: &mut Command) -> Self {
+        let mut child = command.spawn().expect("a process");
         let log = follow(child.stderr.take().expect("a pipe"));
         let address = SocketAddr::from(([127, 0, 0, 1], 0));
         Self { child, log, seen: Vec::new(), address }

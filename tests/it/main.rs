@@ -15,6 +15,7 @@ mod wire;
 
 mod admin;
 mod cases;
+mod clock;
 mod config;
 mod dns;
 mod docs;
