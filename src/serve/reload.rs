@@ -13,6 +13,7 @@ use crate::config::report::{Diagnostic, Report, Severity};
 use crate::config::server::{Server, UdpSettings};
 use crate::serial::Serials;
 use crate::serve::control::Control;
+use crate::serve::notify::Notifier;
 use crate::serve::prober_of;
 use crate::serve::secrets::Keeper;
 use crate::serve::tls::CurrentCertificate;
@@ -26,6 +27,7 @@ pub struct Reloader {
     control: Arc<Control>,
     token: ArcSwapOption<Token>,
     keeper: Arc<Keeper>,
+    notifier: Arc<Notifier>,
     /// The certificate that clients are shown.
     certificate: Option<Arc<CurrentCertificate>>,
     /// What is served. Held for the length of a reload: they follow one another.
@@ -82,11 +84,12 @@ impl Reloader {
         serials: Serials,
         secrets: Secrets,
         keeper: Arc<Keeper>,
+        notifier: Arc<Notifier>,
     ) -> Self {
         let served = Mutex::new(Served { generation: 1, serials });
         let token = ArcSwapOption::from(secrets.token.map(Arc::new));
         let certificate = secrets.certificate.as_ref().map(CurrentCertificate::new).map(Arc::new);
-        Self { paths, server, control, token, certificate, keeper, served }
+        Self { paths, server, control, token, certificate, keeper, notifier, served }
     }
 
     /// The certificate that clients are shown, if TLS is served.
@@ -101,15 +104,22 @@ impl Reloader {
 
     /// Reads all files again, serves what they say, and logs how it went.
     pub fn reload(&self) -> Outcome {
-        let outcome = self.try_reload();
+        // A reload that broke off left what it had not replaced yet.
+        let mut served = self.served.lock().unwrap_or_else(PoisonError::into_inner);
+        self.notifier.reloads();
+        let outcome = self.try_reload(&mut served);
         log_outcome(&outcome);
+        self.notifier.reloaded(&match &outcome {
+            Outcome::Reloaded(reloaded) => format!("serving generation {}", reloaded.generation),
+            Outcome::Refused(Refused { generation, reason, .. }) => {
+                format!("serving generation {generation}; a reload was refused: {reason}")
+            }
+        });
         outcome
     }
 
-    fn try_reload(&self) -> Outcome {
-        // A reload that broke off left what it had not replaced yet.
-        let mut served = self.served.lock().unwrap_or_else(PoisonError::into_inner);
-        let Served { generation, serials } = &mut *served;
+    fn try_reload(&self, served: &mut Served) -> Outcome {
+        let Served { generation, serials } = served;
         let report = Report::default();
         let (server, state) = load(&self.paths, &report);
         let secrets = read_secrets(&server, &report);
@@ -165,6 +175,7 @@ impl Reloader {
             ("tls", tls(&self.server) == tls(server)),
             ("freebind", self.server.freebind == server.freebind),
             ("state", self.server.state == server.state),
+            ("privileges", self.server.privileges == server.privileges),
             ("admin.listen", admin(&self.server) == admin(server)),
         ];
         settings.into_iter().filter(|(_, same)| !same).map(|(key, _)| key).collect()
