@@ -3,8 +3,10 @@
 pub mod connections;
 pub mod control;
 pub mod doh;
+pub mod expiry;
 pub mod http;
 pub mod live;
+pub mod meters;
 pub mod mmsg;
 pub mod prober;
 pub mod reload;
@@ -17,6 +19,7 @@ pub mod sockets;
 pub mod standing;
 pub mod stream;
 pub mod tls;
+pub mod traffic;
 pub mod udp;
 
 use std::hash::{BuildHasher, RandomState};
@@ -50,6 +53,8 @@ use crate::state::State;
 
 /// How long a stop may take (operations.md).
 const STOP_WITHIN: Duration = Duration::from_secs(5);
+/// How often it is seen whether the state folder can be written.
+const TRY_STATE_FOLDER: Duration = Duration::from_secs(60);
 /// How often it is looked whether the first results are there.
 const LOOK_FOR_RESULTS: Duration = Duration::from_millis(5);
 
@@ -111,7 +116,7 @@ pub fn serve(
     let sessions = SharedSessions::new(server.max_sessions, RandomState::new().hash_one(0));
     let control = Control::new(state, server.state.clone(), prober, to_prober, sessions);
     let control = Arc::new(control);
-    start_prober(targets, to_recorder)?;
+    start_prober(targets, to_recorder, Arc::clone(control.live().meters()))?;
     start_recorder(results, Arc::clone(&control))?;
     let (to_resolver, names) = mpsc::unbounded_channel();
     start_resolver(names, Arc::clone(&control))?;
@@ -120,6 +125,10 @@ pub fn serve(
     let keeper = Arc::new(Keeper::new(server.state.clone(), control.live().clone(), cookies));
     let rotating = Arc::clone(&keeper);
     runtime.spawn(async move { rotating.rotate().await });
+    let (live, state) = (control.live(), server.state.clone());
+    runtime.spawn(traffic::keep(live.clone()));
+    let meters = Arc::clone(live.meters());
+    runtime.spawn(meters::watch_state_folder(meters, state, TRY_STATE_FOLDER));
     let reloader =
         Reloader::new(paths, server.clone(), Arc::clone(&control), serials, secrets, keeper);
     let reloader = Arc::new(reloader);

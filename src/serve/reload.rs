@@ -94,6 +94,11 @@ impl Reloader {
         self.certificate.as_ref()
     }
 
+    /// The settings that the server runs with.
+    pub fn server(&self) -> &Server {
+        &self.server
+    }
+
     /// The token of the admin service, as of the last reload.
     pub fn token(&self) -> Option<Arc<Token>> {
         self.token.load_full()
@@ -102,6 +107,8 @@ impl Reloader {
     /// Reads all files again, serves what they say, and logs how it went.
     pub fn reload(&self) -> Outcome {
         let outcome = self.try_reload();
+        let succeeded = matches!(outcome, Outcome::Reloaded(_));
+        self.control.live().meters().count_reload(succeeded);
         log_outcome(&outcome);
         outcome
     }
@@ -155,6 +162,7 @@ impl Reloader {
             Some((tls.dot.clone(), tls.doh.clone(), tls.doh_path.clone()))
         };
         let admin = |server: &Server| server.admin.as_ref().map(|admin| admin.listen.clone());
+        let limit = |server: &Server| server.admin.as_ref().map(|admin| admin.metrics_limit);
         let settings = [
             ("listen", self.server.listen == server.listen),
             ("workers", self.server.workers == server.workers),
@@ -166,6 +174,7 @@ impl Reloader {
             ("freebind", self.server.freebind == server.freebind),
             ("state", self.server.state == server.state),
             ("admin.listen", admin(&self.server) == admin(server)),
+            ("admin.metrics_limit", limit(&self.server) == limit(server)),
         ];
         settings.into_iter().filter(|(_, same)| !same).map(|(key, _)| key).collect()
     }
