@@ -12,7 +12,7 @@ use serde::de::DeserializeOwned;
 use crate::config::files::read_regular;
 
 /// The file that [`check`] writes.
-const CHECK: &str = "check.json";
+const CHECK: &str = "writable.json";
 
 /// Why a file of the state folder cannot be used or kept.
 #[derive(Debug, thiserror::Error)]
@@ -65,7 +65,7 @@ pub fn read<T: DeserializeOwned + Default>(folder: &Path, name: &str) -> Result<
 /// # Errors
 /// [`StateFileError::Io`] if they cannot.
 pub fn check(folder: &Path) -> Result<(), StateFileError> {
-    write(folder, CHECK, &"written at start, to see whether it can be")?;
+    write(folder, CHECK, &"written to see whether it can be")?;
     let path = folder.join(CHECK);
     fs::remove_file(&path).map_err(|error| StateFileError::Io { path, error })
 }

@@ -1,7 +1,8 @@
 //! The admin service: HTTP for operators and for what watches the server.
 //!
 //! ```text
-//! listen ─► connection (how many, how long) ─► guard (who may) ─► ready, status, explain
+//! listen ─► connection (how many, how long) ─► guard (who may) ─► ready, status, explain,
+//!                                                                 metrics, traffic,
 //!                                                                 overrides, push, reload
 //! ```
 //!
@@ -12,12 +13,14 @@ mod connection;
 pub mod error;
 mod explain;
 mod guard;
+mod metrics;
 pub mod overrides;
 mod push;
 mod ready;
 mod reload;
 mod rtt;
 pub mod status;
+pub mod traffic;
 
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU8, Ordering};
@@ -132,7 +135,9 @@ fn router(service: &Arc<Service>, address: SocketAddr) -> Router {
     let guard = Guard { service: Arc::clone(service), is_local: is_loopback(address) };
     let guarded = Router::new()
         .route("/api/v1/status", get(status::get))
+        .route("/metrics", get(metrics::get))
         .route("/api/v1/explain", get(explain::get))
+        .route("/api/v1/traffic", get(traffic::get))
         .route(
             "/api/v1/overrides",
             get(overrides::get).put(overrides::put).delete(overrides::delete),

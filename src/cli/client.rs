@@ -262,7 +262,7 @@ fn named_token(path: &std::path::Path) -> Result<Token, Problem> {
 /// The token of this machine's server, if it may be read. It is not sent to any other machine.
 fn own_token(host: &str) -> Option<Token> {
     let server = read_server(&Paths::default(), &Report::default());
-    let Admin { listen, token_file } = server.admin?;
+    let Admin { listen, token_file, .. } = server.admin?;
     let address = host.parse::<IpAddr>().ok();
     let is_own = address.is_some_and(|ip| {
         ip.to_canonical().is_loopback() || listen.iter().any(|own| own.ip() == ip)

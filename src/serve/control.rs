@@ -203,6 +203,14 @@ impl Control {
         inner.board.awaited(&self.live.load().state) + unknown.count()
     }
 
+    /// True if an address is probed, and not only pushed.
+    pub fn is_probing(&self) -> bool {
+        let inner = self.lock();
+        let state = &self.live.load().state;
+        let mut probes = (0u32..).map(ProbeId).take(inner.board.targets().len());
+        probes.any(|probe| inner.board.monitor(state, probe).is_some_and(Monitor::is_probed))
+    }
+
     /// How many addresses are monitored.
     pub fn monitored(&self) -> usize {
         self.lock().board.targets().len()

@@ -4,9 +4,11 @@ pub mod activation;
 pub mod connections;
 pub mod control;
 pub mod doh;
+pub mod expiry;
 pub mod http;
 pub mod listen;
 pub mod live;
+pub mod meters;
 pub mod mmsg;
 pub mod notify;
 pub mod privileges;
@@ -21,6 +23,7 @@ pub mod sockets;
 pub mod standing;
 pub mod stream;
 pub mod tls;
+pub mod traffic;
 pub mod udp;
 
 use std::hash::{BuildHasher, RandomState};
@@ -56,10 +59,11 @@ use crate::serve::sockets::{BindError, Bound};
 use crate::serve::stream::{Carrier, Streams};
 use crate::serve::udp::WorkerSettings;
 use crate::state::State;
-use crate::state_folder;
 
 /// How long a stop may take (operations.md).
 const STOP_WITHIN: Duration = Duration::from_secs(5);
+/// How often it is seen whether the state folder can be written.
+const TRY_STATE_FOLDER: Duration = Duration::from_secs(60);
 /// How often it is looked whether the first results are there.
 const LOOK_FOR_RESULTS: Duration = Duration::from_millis(5);
 
@@ -90,7 +94,8 @@ pub enum ServeError {
 }
 
 /// Serves a state until SIGTERM or SIGINT; SIGHUP reads the files again; `secrets` are what files
-/// have that are kept from others; `read` are the files and folders; `early_hangup` tells of one that came while they were read the first time.
+/// have that are kept from others; `read` are the files and folders; `early_hangup` tells of one that came
+/// while they were read the first time.
 ///
 /// # Errors
 /// [`ServeError`] if it cannot start.
@@ -108,7 +113,6 @@ pub fn serve(
         Some(account) => account.assume(read, &server.state)?,
         None => drop_spare_capabilities(),
     }
-    check_state_folder(&server, account.as_ref());
     // The first threads: what they may is what is left by now.
     let mut builder = tokio::runtime::Builder::new_multi_thread();
     if server.workers > 0 {
@@ -129,7 +133,7 @@ pub fn serve(
     let sessions = SharedSessions::new(server.max_sessions, RandomState::new().hash_one(0));
     let control = Control::new(state, server.state.clone(), prober, to_prober, sessions);
     let control = Arc::new(control);
-    start_prober(targets, to_recorder)?;
+    start_prober(targets, to_recorder, Arc::clone(control.live().meters()))?;
     start_recorder(results, Arc::clone(&control))?;
     let (to_resolver, names) = mpsc::unbounded_channel();
     start_resolver(names, Arc::clone(&control))?;
@@ -138,6 +142,12 @@ pub fn serve(
     let keeper = Arc::new(Keeper::new(server.state.clone(), control.live().clone(), cookies));
     let rotating = Arc::clone(&keeper);
     runtime.spawn(async move { rotating.rotate().await });
+    let (live, state) = (control.live(), server.state.clone());
+    runtime.spawn(traffic::keep(live.clone()));
+    let meters = Arc::clone(live.meters());
+    let user = account.map(|account| account.user().to_owned());
+    meters.try_state_folder(&state, user.as_deref());
+    runtime.spawn(meters::watch_state_folder(meters, state, user, TRY_STATE_FOLDER));
     let notifier = Arc::new(Notifier::default());
     let reloader = Arc::new(Reloader::new(
         paths,
@@ -154,14 +164,6 @@ pub fn serve(
     // What a client keeps open does not hold up the end.
     runtime.shutdown_timeout(Duration::from_millis(100));
     Ok(())
-}
-
-/// Warns if the state folder cannot be written: serving goes on without it.
-fn check_state_folder(server: &Server, account: Option<&Account>) {
-    if let Err(error) = state_folder::check(&server.state) {
-        let user = account.map(Account::user);
-        warn!(%error, user, "the state folder cannot be written; what it keeps is lost at a restart");
-    }
 }
 
 /// What probes the addresses of a state.

@@ -97,6 +97,11 @@ impl Reloader {
         self.certificate.as_ref()
     }
 
+    /// The settings that the server runs with.
+    pub fn server(&self) -> &Server {
+        &self.server
+    }
+
     /// The token of the admin service, as of the last reload.
     pub fn token(&self) -> Option<Arc<Token>> {
         self.token.load_full()
@@ -108,6 +113,8 @@ impl Reloader {
         let mut served = self.served.lock().unwrap_or_else(PoisonError::into_inner);
         self.notifier.reloads();
         let outcome = self.try_reload(&mut served);
+        let succeeded = matches!(outcome, Outcome::Reloaded(_));
+        self.control.live().meters().count_reload(succeeded);
         log_outcome(&outcome);
         self.notifier.reloaded(&match &outcome {
             Outcome::Reloaded(reloaded) => format!("serving generation {}", reloaded.generation),
@@ -165,6 +172,7 @@ impl Reloader {
             Some((tls.dot.clone(), tls.doh.clone(), tls.doh_path.clone()))
         };
         let admin = |server: &Server| server.admin.as_ref().map(|admin| admin.listen.clone());
+        let limit = |server: &Server| server.admin.as_ref().map(|admin| admin.metrics_limit);
         let settings = [
             ("listen", self.server.listen == server.listen),
             ("workers", self.server.workers == server.workers),
@@ -177,6 +185,7 @@ impl Reloader {
             ("state", self.server.state == server.state),
             ("privileges", self.server.privileges == server.privileges),
             ("admin.listen", admin(&self.server) == admin(server)),
+            ("admin.metrics_limit", limit(&self.server) == limit(server)),
         ];
         settings.into_iter().filter(|(_, same)| !same).map(|(key, _)| key).collect()
     }

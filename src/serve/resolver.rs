@@ -28,6 +28,7 @@ use crate::resolution::track::{Found, NameTrack, Said};
 use crate::resolution::{Resolved, Wanted};
 use crate::rr::Ttl;
 use crate::serve::control::Control;
+use crate::serve::meters::LookupResult;
 
 /// How long a resolver may take to reply, and how often it is asked.
 const TIMEOUT: Duration = Duration::from_secs(2);
@@ -211,6 +212,13 @@ impl Resolving {
                 (fault.id(), [failed(), failed()])
             }
         };
+        for found in &found {
+            self.control.live().meters().count_lookup(match found {
+                Found::Addresses(..) => LookupResult::Addresses,
+                Found::NoName | Found::NoData => LookupResult::Empty,
+                Found::Failed(_) => LookupResult::Failure,
+            });
+        }
         let Some(key) = self.asked.remove(&id) else { return };
         let (now, keep) = (Instant::now(), self.keep());
         let Some(entry) = self.names.get_mut(&key) else { return };

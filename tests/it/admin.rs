@@ -6,6 +6,7 @@ mod commands;
 mod explain;
 mod http;
 mod limits;
+mod metrics;
 mod overrides;
 mod push;
 mod ready;
@@ -13,6 +14,7 @@ mod reload;
 mod rtt;
 mod sessions;
 mod state;
+mod traffic;
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
