@@ -4,6 +4,7 @@ pub mod connections;
 pub mod control;
 pub mod doh;
 pub mod http;
+pub mod journal;
 pub mod live;
 pub mod mmsg;
 pub mod prober;
@@ -381,6 +382,7 @@ async fn run(
     }
     info!("stopping");
     service.enter(Phase::Stopping);
+    control.journal().end();
     let stopping = tokio::task::spawn_blocking(move || workers.stop());
     // Nobody listens only if there is no listener.
     let _told = stop_streams.send(true);
