@@ -3,9 +3,12 @@
 
 mod access;
 mod commands;
+mod events;
 mod explain;
 mod http;
 mod limits;
+mod openapi;
+mod output;
 mod overrides;
 mod push;
 mod ready;
