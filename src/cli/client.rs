@@ -188,11 +188,11 @@ impl Client {
     }
 
     /// Reads server-sent events until the server ends them (then true) or `told` wants no more; it is
-    /// given the type and the data of each.
+    /// given the data of each.
     pub(super) fn follow(
         &self,
         path: &str,
-        mut told: impl FnMut(&str, &str) -> bool,
+        mut told: impl FnMut(&str) -> bool,
     ) -> Result<bool, Problem> {
         let request = self.request(Method::GET, path, Vec::new())?;
         self.runtime()?.block_on(async {
@@ -307,18 +307,13 @@ struct Exchange {
 struct EventReader {
     /// What has come of a line.
     line: Vec<u8>,
-    kind: String,
     data: String,
 }
 
 impl EventReader {
     /// Takes octets in, until `told` wants no more (then false); an error if they cannot be what the
     /// server sends.
-    fn read(
-        &mut self,
-        octets: &[u8],
-        told: &mut impl FnMut(&str, &str) -> bool,
-    ) -> Result<bool, ()> {
+    fn read(&mut self, octets: &[u8], told: &mut impl FnMut(&str) -> bool) -> Result<bool, ()> {
         for &octet in octets {
             if octet != b'\n' {
                 self.line.push(octet);
@@ -330,13 +325,11 @@ impl EventReader {
             let line = std::mem::take(&mut self.line);
             let line = String::from_utf8_lossy(&line);
             match line.split_once(": ") {
-                Some(("event", kind)) => kind.clone_into(&mut self.kind),
                 Some(("data", data)) => data.clone_into(&mut self.data),
                 _ if line.is_empty() && !self.data.is_empty() => {
-                    if !told(&self.kind, &self.data) {
+                    if !told(&self.data) {
                         return Ok(false);
                     }
-                    self.kind.clear();
                     self.data.clear();
                 }
                 _ => {}
@@ -419,14 +412,13 @@ mod tests {
         for size in [1, 2, 7, 1000] {
             let (mut reader, mut told) = (EventReader::default(), Vec::new());
             for part in text.chunks(size) {
-                let mut tell = |kind: &str, data: &str| {
-                    told.push((kind.to_owned(), data.to_owned()));
+                let mut tell = |data: &str| {
+                    told.push(data.to_owned());
                     true
                 };
                 assert_eq!(reader.read(part, &mut tell), Ok(true));
             }
-            let expected = [("pool", "{\"a\": \"b: c\"}"), ("", "x")];
-            assert_eq!(told, expected.map(|(kind, data)| (kind.to_owned(), data.to_owned())));
+            assert_eq!(told, ["{\"a\": \"b: c\"}", "x"]);
         }
     }
 

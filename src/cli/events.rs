@@ -45,12 +45,6 @@ struct Shown {
     text: String,
 }
 
-/// The data of what is sent in place of events that gave way.
-#[derive(Debug, Deserialize)]
-struct LeftOut {
-    left_out: u64,
-}
-
 impl Events {
     pub(super) fn run(self) -> ExitCode {
         exit_code(self.try_run().map(|()| true))
@@ -75,18 +69,12 @@ impl Events {
         loop {
             let began = Instant::now();
             let path = format!("/api/v1/events?after={after}");
-            let goes_on = client.follow(&path, |kind, data| {
-                if kind == "left_out" {
-                    let left_out =
-                        serde_json::from_str(data).map_or(0, |told: LeftOut| told.left_out);
-                    eprintln!("meridian: {left_out} events were left out");
-                    true
-                } else if let Ok(event) = serde_json::from_str::<serde_json::Value>(data) {
-                    after = event["seq"].as_u64().unwrap_or(after);
-                    self.print(&event)
-                } else {
-                    true
-                }
+            let goes_on = client.follow(&path, |data| {
+                let Ok(event) = serde_json::from_str::<serde_json::Value>(data) else {
+                    return true;
+                };
+                after = event["seq"].as_u64().unwrap_or(after);
+                self.print(&event)
             })?;
             if !goes_on {
                 return Ok(());
