@@ -4,7 +4,6 @@
 //! its client does not take more. So a slow client costs one batch of memory; if events gave way before
 //! it came to them, it is told how many, and goes on.
 
-use std::fmt::Write as _;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -15,7 +14,7 @@ use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use http_body_util::channel::{Channel, Sender};
 use hyper::body::Bytes;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::{Instant, timeout, timeout_at};
 
@@ -134,20 +133,41 @@ impl Follower {
     }
 }
 
+/// What stands in place of events that gave way, in the form of an event.
+#[derive(Debug, Serialize)]
+struct LeftOut<'e> {
+    /// The number of the last of them.
+    seq: u64,
+    /// When the first happened that is still kept.
+    at: &'e str,
+    kind: &'static str,
+    left_out: u64,
+    text: String,
+}
+
 /// Events as they are sent. Before them stands how many were left out.
 fn written(left_out: u64, events: &[Arc<Event>]) -> String {
     let mut text = String::new();
-    // Writing to a string cannot fail.
-    if left_out > 0 {
-        let _infallible = write!(text, "event: left_out\ndata: {{\"left_out\":{left_out}}}\n\n");
+    if let Some(first) = events.first().filter(|_| left_out > 0) {
+        let told = match left_out {
+            1 => "1 event was".to_owned(),
+            _ => format!("{left_out} events were"),
+        };
+        let (seq, kind) = (first.seq.saturating_sub(1), "left_out");
+        let told = format!("{told} left out, having given way to newer ones");
+        write(&mut text, seq, kind, &LeftOut { seq, at: &first.at, kind, left_out, text: told });
     }
     for event in events {
-        // JSON has no line break within.
-        let Ok(data) = serde_json::to_string(event) else { continue };
-        let (seq, kind) = (event.seq, event.entry.kind.word());
-        let _infallible = write!(text, "id: {seq}\nevent: {kind}\ndata: {data}\n\n");
+        write(&mut text, event.seq, event.entry.kind.word(), event);
     }
     text
+}
+
+fn write(text: &mut String, id: u64, kind: &str, data: &impl Serialize) {
+    // JSON has no line break within, and what is sent here can be written as JSON.
+    if let Ok(data) = serde_json::to_string(data) {
+        text.push_str(&format!("id: {id}\nevent: {kind}\ndata: {data}\n\n"));
+    }
 }
 
 #[cfg(test)]
@@ -159,10 +179,14 @@ mod tests {
     fn events_are_written_with_their_numbers() {
         let mut kept = Kept::new(10);
         let text = "a \"text\"\nof two lines".to_owned();
-        kept.push("2026-11-30T14:00:00.000Z".to_owned(), Entry::new(Kind::Pool, text));
-        let expected = "event: left_out\ndata: {\"left_out\":3}\n\n\
-             id: 1\nevent: pool\n\
-             data: {\"seq\":1,\"at\":\"2026-11-30T14:00:00.000Z\",\"kind\":\"pool\",\
+        let at = "2026-11-30T14:00:00.000Z".to_owned();
+        kept.push(at.clone(), Entry::new(Kind::Started, String::new()));
+        kept.push(at, Entry::new(Kind::Pool, text));
+        let expected = "id: 1\nevent: left_out\n\
+             data: {\"seq\":1,\"at\":\"2026-11-30T14:00:00.000Z\",\"kind\":\"left_out\",\
+             \"left_out\":3,\"text\":\"3 events were left out, having given way to newer ones\"}\n\n\
+             id: 2\nevent: pool\n\
+             data: {\"seq\":2,\"at\":\"2026-11-30T14:00:00.000Z\",\"kind\":\"pool\",\
              \"text\":\"a \\\"text\\\"\\nof two lines\"}\n\n";
         assert_eq!(written(3, &kept.latest(1).events), expected);
     }
@@ -183,8 +207,8 @@ mod tests {
         let text = http_body_util::BodyExt::collect(body).await.unwrap().to_bytes();
         running.await.unwrap();
         let text = String::from_utf8(text.to_vec()).unwrap();
-        assert!(text.contains("event: left_out\ndata: {\"left_out\":10003}\n"), "{}", &text[..300]);
-        assert_eq!(text.matches("\nid: ").count(), 10_000);
+        assert!(text.contains("\"left_out\":10003,"), "{}", &text[..300]);
+        assert_eq!(text.matches("\nid: ").count(), 10_001);
         assert!(text.contains("\nid: 20005\n"));
         assert_eq!(journal.followers.available_permits(), MOST_FOLLOWERS);
     }
