@@ -325,3 +325,43 @@ fn a_head_request_does_not_follow() {
     let reply = Reply::read(&mut stream);
     assert_eq!((reply.status, reply.body.as_str()), (200, ""), "{reply:?}");
 }
+
+#[test]
+fn round_trip_times_and_host_names_are_told() {
+    let more = "[pools.h]\norigins = [{ name = \"h1\", address = \"h1.invalid\" }]\n\
+        [load_balancers.flat]\nflatten = true\npools = [\"h\"]\n\
+        [load_balancers.timed]\nsteering = \"rtt\"\npools = [\"a\", \"b\"]\n";
+    let site = site(&format!("{POOLS}{more}"));
+    let settings = std::fs::read_to_string(site.path().join("meridian.toml")).expect("settings");
+    // Nobody listens there.
+    site.write("meridian.toml", format!("{settings}[resolver]\nservers = [\"127.0.0.1:1\"]\n"));
+    let served = Served::of(site);
+    let measured = |ms: f64| {
+        let samples = vec![json!({"region": "weu", "pool": "a", "ms": ms}); 100];
+        let reply = served.send("POST", "/api/v1/rtt", &json!({ "samples": samples }));
+        assert_eq!(reply.status, 200, "{reply:?}");
+    };
+    let find = |kind: &str| -> Vec<Value> {
+        let events = journal(&served, "?limit=1000");
+        events.into_iter().filter(|event| event["kind"] == kind).collect()
+    };
+    measured(23.5);
+    until("a time is published", || find("rtt").len() == 1);
+    let first = find("rtt").remove(0);
+    assert_eq!(first["text"], "a in example.test. is 23.5 ms from weu");
+    assert_eq!((&first["region"], &first["to"]), (&json!("weu"), &json!("23.5 ms")));
+    until("another is published", || {
+        measured(90.0);
+        find("rtt").len() > 1
+    });
+    let second = find("rtt").remove(1);
+    assert_eq!(second["from"], "23.5 ms");
+    let text = second["text"].as_str().expect("a sentence");
+    assert!(text.ends_with(" ms from weu, no longer 23.5 ms"), "{text}");
+
+    until("a name is asked for", || !find("resolution").is_empty());
+    let name = find("resolution").remove(0);
+    assert_eq!((&name["host"], &name["to"]), (&json!("h1.invalid."), &json!("nothing")));
+    let text = name["text"].as_str().expect("a sentence");
+    assert!(text.starts_with("h1.invalid. cannot be resolved: "), "{text}");
+}
