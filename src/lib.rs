@@ -28,7 +28,7 @@
 //!
 //! All of them read one [`state::State`], which [`config`] builds from the files and a reload
 //! replaces whole. [`explain`] shows the steps of a decision, [`simulate`] the shares of many,
-//! [`changes`] what a reload changed, and [`serial`] keeps SOA serials. [`name`] and [`rr`] are the
+//! [`changes`] what a reload changed, [`journal`] what happened since the start, and [`serial`] keeps SOA serials. [`name`] and [`rr`] are the
 //! words that everything is written in. [`cli`] is the command line. [`probe`] tries one address once,
 //! in the way of its monitor.
 //!
@@ -50,6 +50,7 @@ pub mod config;
 pub mod cookies;
 pub mod explain;
 pub mod health;
+pub mod journal;
 pub mod limit;
 pub mod locate;
 pub mod name;

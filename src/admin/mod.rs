@@ -3,7 +3,8 @@
 //! ```text
 //! listen ─► connection (how many, how long) ─► guard (who may) ─► ready, status, explain,
 //!                                                                 metrics, traffic,
-//!                                                                 overrides, push, reload
+//!                                                                 overrides, push, rtt, reload
+//!                                                                 journal, events, openapi
 //! ```
 //!
 //! It reads what `serve::control` copies for it, and changes things through it alone: the path of a
@@ -11,9 +12,12 @@
 
 mod connection;
 pub mod error;
+mod events;
 mod explain;
 mod guard;
+mod journal;
 mod metrics;
+mod openapi;
 pub mod overrides;
 mod push;
 mod ready;
@@ -142,6 +146,9 @@ fn router(service: &Arc<Service>, address: SocketAddr) -> Router {
             "/api/v1/overrides",
             get(overrides::get).put(overrides::put).delete(overrides::delete),
         )
+        .route("/api/v1/events", get(events::get))
+        .route("/api/v1/journal", get(journal::get))
+        .route("/api/v1/openapi.json", get(openapi::get))
         .route("/api/v1/push", post(push::post))
         .route("/api/v1/rtt", post(rtt::post))
         .route("/api/v1/reload", post(reload::post))

@@ -6,6 +6,7 @@ pub mod control;
 pub mod doh;
 pub mod expiry;
 pub mod http;
+pub mod journal;
 pub mod listen;
 pub mod live;
 pub mod meters;
@@ -401,6 +402,7 @@ async fn run(
     info!("stopping");
     notifier.stops();
     service.enter(Phase::Stopping);
+    control.journal().end();
     let stopping = tokio::task::spawn_blocking(move || workers.stop());
     // Nobody listens only if there is no listener.
     let _told = stop_streams.send(true);

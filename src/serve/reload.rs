@@ -11,6 +11,7 @@ use crate::config::admin::Token;
 use crate::config::files::{Paths, Secrets, load, read_secrets};
 use crate::config::report::{Diagnostic, Report, Severity};
 use crate::config::server::{Server, UdpSettings};
+use crate::journal::entries;
 use crate::serial::Serials;
 use crate::serve::control::Control;
 use crate::serve::notify::Notifier;
@@ -122,6 +123,10 @@ impl Reloader {
                 format!("serving generation {generation}; a reload was refused: {reason}")
             }
         });
+        if let Outcome::Refused(Refused { generation, reason, diagnostics }) = &outcome {
+            let told = entries::refused(*generation, reason, diagnostics);
+            self.control.journal().record([told]);
+        }
         outcome
     }
 
@@ -148,7 +153,8 @@ impl Reloader {
         keep_serials(&server, &mut state, serials);
         let changes = Changes::between(&self.control.live().load().state, &state);
         *generation += 1;
-        self.control.adopt(*generation, state, prober);
+        let told = entries::reloaded(*generation, &changes);
+        self.control.adopt(*generation, state, prober, told);
         self.control.resolve(&server.resolver, None);
         self.token.store(secrets.token.map(Arc::new));
         self.keeper.follow(secrets.cookies);

@@ -3,10 +3,13 @@
 
 mod access;
 mod commands;
+mod events;
 mod explain;
 mod http;
 mod limits;
 mod metrics;
+mod openapi;
+mod output;
 mod overrides;
 mod push;
 mod ready;

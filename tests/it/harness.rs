@@ -24,6 +24,8 @@ const REPLY: Duration = Duration::from_secs(10);
 pub(crate) const PROGRAM: &str = "MERIDIAN_BINARY";
 /// The variable under which nothing may be skipped for want of a tool.
 const REQUIRE_ALL: &str = "MERIDIAN_REQUIRE_ALL";
+/// The Python that Debian's packages are for.
+pub(crate) const PYTHON: &str = "/usr/bin/python3";
 /// How often a state that sends no event is looked at.
 const POLL: Duration = Duration::from_millis(5);
 
@@ -101,7 +103,7 @@ impl Site {
         Run::of(self.command(arguments))
     }
 
-    /// The program in this folder, to be started.
+    /// The program in this folder, not started yet.
     pub(crate) fn command(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(program());
         command.args(arguments).current_dir(self.path()).env_remove("RUST_LOG");
@@ -124,6 +126,17 @@ pub(crate) fn is_missing(tool: &str, argument: &str, package: &str) -> bool {
     }
     assert!(!is_required(), "{tool} is missing ({package})");
     eprintln!("skipped: {tool} is needed (Debian: {package})");
+    true
+}
+
+/// True if Debian's Python lacks a module, as [`is_missing`].
+pub(crate) fn is_module_missing(module: &str, package: &str) -> bool {
+    let import = Command::new(PYTHON).args(["-c", &format!("import {module}")]).output();
+    if import.is_ok_and(|import| import.status.success()) {
+        return false;
+    }
+    assert!(!is_required(), "the module {module} of {PYTHON} is missing ({package})");
+    eprintln!("skipped: the module {module} of {PYTHON} is needed (Debian: {package})");
     true
 }
 
