@@ -71,9 +71,9 @@ struct Entry {
     key_length: u8,
     client: ClientSource,
     depends_on_client: bool,
+    rules: u8,
     ttl: Ttl,
     profile: u32,
-    rules: u8,
     first_target: u32,
     /// The first of the load balancer's counters.
     first_counter: u32,
@@ -84,6 +84,8 @@ struct Entry {
     /// What each of them is counted as.
     choices: [u16; INLINE_TARGETS],
 }
+
+const _: () = assert!(size_of::<Entry>() == 128, "an entry is two cache lines");
 
 /// How many targets an entry has room for.
 const INLINE_TARGETS: usize = 4;

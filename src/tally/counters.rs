@@ -160,19 +160,34 @@ const WANTED: u64 = 512;
 const PLACE_BITS: u32 = 23;
 const COUNTER_BITS: u32 = 32;
 
-/// What depends on the configuration, with samples of where clients are.
+/// What depends on the configuration, with samples of where clients are. Kept apart from what other threads
+/// write, as its parts are.
 #[derive(Debug)]
+#[repr(align(128))]
 pub struct Counts {
     layout: Arc<Layout>,
-    counters: Box<[AtomicU64]>,
+    counters: Box<[Block]>,
     /// How many answers came from a pool.
     answers: AtomicU64,
     /// How many samples were written.
     written: AtomicU64,
     /// Every 2 to the power of this is sampled.
     shift: AtomicU32,
-    ring: Box<[AtomicU64; RING]>,
+    ring: Box<Ring>,
 }
+
+/// How many counters a block has.
+const BLOCK: usize = 16;
+
+/// Some counters, in cache lines of their own.
+#[derive(Debug)]
+#[repr(align(128))]
+struct Block([AtomicU64; BLOCK]);
+
+/// The samples, likewise.
+#[derive(Debug)]
+#[repr(align(128))]
+struct Ring([AtomicU64; RING]);
 
 /// An answer that was sampled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -189,13 +204,14 @@ impl Counts {
     /// Counters of a state.
     pub fn new(layout: Arc<Layout>) -> Self {
         let zero = |_| AtomicU64::new(0);
+        let block = |_| Block(std::array::from_fn(zero));
         Self {
-            counters: (0..layout.len()).map(zero).collect(),
+            counters: (0..layout.len().div_ceil(BLOCK)).map(block).collect(),
             layout,
             answers: AtomicU64::new(0),
             written: AtomicU64::new(0),
             shift: AtomicU32::new(0),
-            ring: Box::new(std::array::from_fn(zero)),
+            ring: Box::new(Ring(std::array::from_fn(zero))),
         }
     }
 
@@ -207,12 +223,17 @@ impl Counts {
     /// A counter.
     #[inline]
     pub fn get(&self, counter: usize) -> u64 {
-        self.counters.get(counter).map_or(0, |count| count.load(Ordering::Relaxed))
+        self.counter(counter).map_or(0, |count| count.load(Ordering::Relaxed))
     }
 
-    /// All of them.
+    #[inline]
+    fn counter(&self, number: usize) -> Option<&AtomicU64> {
+        self.counters.get(number / BLOCK).map(|block| &block.0[number % BLOCK])
+    }
+
+    /// All of them; there may be some more than the layout has, which are 0.
     pub fn all(&self) -> impl Iterator<Item = u64> + '_ {
-        self.counters.iter().map(|count| count.load(Ordering::Relaxed))
+        self.counters.iter().flat_map(|block| &block.0).map(|count| count.load(Ordering::Relaxed))
     }
 
     #[inline]
@@ -227,7 +248,7 @@ impl Counts {
                 None => return,
             },
         };
-        if let Some(count) = self.counters.get(index) {
+        if let Some(count) = self.counter(index) {
             W::add(count, 1);
         }
     }
@@ -248,7 +269,7 @@ impl Counts {
             | u64::from(steered.counter);
         // A reader that is a lap behind finds a later sample in the place: it is as good.
         let at = usize::try_from(self.written.load(Ordering::Relaxed)).unwrap_or(0) % RING;
-        self.ring[at].store(packed, Ordering::Relaxed);
+        self.ring.0[at].store(packed, Ordering::Relaxed);
         W::add(&self.written, 1);
     }
 
@@ -260,7 +281,7 @@ impl Counts {
         let kept = new.min(RING as u64);
         for number in written - kept..written {
             let at = usize::try_from(number).unwrap_or(0) % RING;
-            let packed = self.ring[at].load(Ordering::Relaxed);
+            let packed = self.ring.0[at].load(Ordering::Relaxed);
             #[allow(clippy::cast_possible_truncation, reason = "the parts are taken apart")]
             let (counter, place) = (packed as u32, (packed >> COUNTER_BITS) as u32);
             let shift = packed >> (COUNTER_BITS + PLACE_BITS);

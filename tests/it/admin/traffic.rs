@@ -65,7 +65,7 @@ fn answers_are_told_by_load_balancer_pool_region_and_country() {
         assert_eq!(country["location"], json!([52.52, 5.77]));
         assert_eq!(traffic["countries"][1]["location"], Value::Null);
         let window = traffic["window"].as_f64().expect("seconds");
-        assert!(window > 0.0 && window < 300.0, "{window}");
+        assert!((0.0..300.0).contains(&window), "{window}");
         assert!(traffic["queries_per_second"].as_f64().expect("a rate") > 0.0);
         // All of it holds after a reload that changes every number.
         let more = "\n[load_balancers.aaa]\npools = [\"a0\"]\n\
