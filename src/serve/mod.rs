@@ -3,10 +3,15 @@
 pub mod connections;
 pub mod control;
 pub mod doh;
+pub mod doq;
+pub mod encrypted;
+pub mod held;
 pub mod http;
+pub mod http3;
 pub mod live;
 pub mod mmsg;
 pub mod prober;
+pub mod quic;
 pub mod reload;
 pub mod reply;
 pub mod resolver;
@@ -37,6 +42,7 @@ use crate::config::server::{Server, TcpSettings, UdpSettings};
 use crate::probe::{Prober, ProberError, ProberSettings};
 use crate::serve::connections::Connections;
 use crate::serve::control::Control;
+use crate::serve::encrypted::{EncryptedSockets, Listeners};
 use crate::serve::live::Live;
 use crate::serve::prober::{start_prober, start_recorder};
 use crate::serve::reload::{Reloader, keep_serials, remembered_serials};
@@ -95,11 +101,10 @@ pub fn serve(
         let _within = runtime.enter();
         Signals::new()?
     };
-    let (tls, admin) = (server.tls.iter(), server.admin.iter());
+    let admin = server.admin.iter();
     let sockets = Sockets {
         dns: bind_all(&server)?,
-        dot: bind_each(tls.clone().flat_map(|tls| &tls.dot), server.freebind)?,
-        doh: bind_each(tls.flat_map(|tls| &tls.doh), server.freebind)?,
+        encrypted: EncryptedSockets::bind(&server)?,
         admin: bind_each(admin.flat_map(|admin| &admin.listen), server.freebind)?,
     };
     let mut serials = remembered_serials(&server);
@@ -161,8 +166,7 @@ fn bind_each<'a>(
 /// What is bound before anything is waited for, so that errors come at once.
 struct Sockets {
     dns: Vec<Bound>,
-    dot: Vec<(SocketAddr, TcpListener)>,
-    doh: Vec<(SocketAddr, TcpListener)>,
+    encrypted: EncryptedSockets,
     admin: Vec<(SocketAddr, TcpListener)>,
 }
 
@@ -179,23 +183,6 @@ fn prober_of(server: &Server, state: &State) -> Result<Prober, ProberError> {
 /// The cores that this process may run on.
 fn cores() -> usize {
     std::thread::available_parallelism().map_or(1, std::num::NonZero::get)
-}
-
-/// The listeners of TLS, each with what carries messages over its connections.
-fn encrypted(
-    server: &Server,
-    reloader: &Reloader,
-    dot: Vec<(SocketAddr, TcpListener)>,
-    doh: Vec<(SocketAddr, TcpListener)>,
-) -> Result<Vec<(SocketAddr, TcpListener, Carrier)>, ServeError> {
-    let (Some(certificate), Some(tls)) = (reloader.certificate(), &server.tls) else {
-        return Ok(Vec::new());
-    };
-    let over_tls = Carrier::Tls(tls::acceptor(certificate, &[b"dot"])?);
-    let acceptor = tls::acceptor(certificate, &[b"h2", b"http/1.1"])?;
-    let over_https = Carrier::Https(acceptor, tls.doh_path.as_str().into());
-    let with = |carrier: Carrier| move |(address, listener)| (address, listener, carrier.clone());
-    Ok(dot.into_iter().map(with(over_tls)).chain(doh.into_iter().map(with(over_https))).collect())
 }
 
 /// What the connections of all listeners share, what stops them, and what waits until they have ended.
@@ -310,16 +297,14 @@ async fn run(
     early_hangup: &AtomicBool,
 ) -> Result<(), ServeError> {
     let live = control.live();
-    let Sockets { dns: sockets, dot, doh, admin } = sockets;
-    let encrypted = encrypted(server, &reloader, dot, doh)?;
+    let Sockets { dns: sockets, encrypted, admin } = sockets;
+    let encrypted = Listeners::new(server, reloader.certificate(), encrypted)?;
     let service = Arc::new(Service::new(Arc::clone(control), Arc::clone(&reloader)));
     let admin = Running::start(&service, admin)?;
     for Bound { address, .. } in &sockets {
         info!(%address, "listening");
     }
-    for (address, _, carrier) in &encrypted {
-        info!(%address, protocol = carrier.word(), "listening");
-    }
+    encrypted.log();
     tokio::select! {
         () = first_results(control, server.startup_wait) => {}
         () = signals.end() => {
@@ -339,10 +324,7 @@ async fn run(
         let listener = tokio::net::TcpListener::from_std(tcp)?;
         tokio::spawn(stream::accept(listener, Carrier::Plain, streams.clone()));
     }
-    for (_, listener, carrier) in encrypted {
-        let listener = tokio::net::TcpListener::from_std(listener)?;
-        tokio::spawn(stream::accept(listener, carrier, streams.clone()));
-    }
+    encrypted.start(&streams)?;
     drop(streams);
     // Before anybody is told that the server is ready: a hangup after that is in `signals` alone, and one
     // hangup is one reload.
