@@ -10,7 +10,7 @@ use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use tokio_rustls::rustls::sign::CertifiedKey;
 use x509_parser::prelude::{FromDer as _, X509Certificate};
 
-use crate::config::reader::{Place, Table};
+use crate::config::reader::{Place, Table, Value};
 use crate::config::server::listen_address;
 
 /// The path of DNS over HTTPS where none is given (RFC 8484 section 4.1).
@@ -48,8 +48,18 @@ impl Tls {
             let value = table.optional(key);
             value.iter().flat_map(|v| v.one_or_list()).filter_map(|v| listen_address(&v)).collect()
         };
-        let (dot, doh, doq) = (addresses("dot"), addresses("doh"), addresses("doq"));
+        let (dot, doh) = (addresses("dot"), addresses("doh"));
         let doh3 = table.optional("doh3").and_then(|value| value.boolean()).unwrap_or(true);
+        let quic = |value: Value<'_, '_>| {
+            let address = listen_address(&value)?;
+            if doh3 && address.port() != 0 && doh.contains(&address) {
+                let help = "give another port, or doh3 = false";
+                value.error("HTTP/3 has this address, as one of tls.doh", help);
+            }
+            Some(address)
+        };
+        let doq = table.optional("doq");
+        let doq = doq.iter().flat_map(|value| value.one_or_list()).filter_map(quic).collect();
         let doh_path = table.optional("doh_path").and_then(|value| {
             let path = value.string("a path")?;
             let is_path = path.starts_with('/')

@@ -12,14 +12,14 @@ use std::time::Duration;
 use quinn::{Connection, ReadError, RecvStream, SendStream, VarInt};
 use tokio::sync::Mutex;
 use tokio::task::JoinSet;
-use tokio::time::{Instant, sleep_until, timeout};
+use tokio::time::timeout;
 
 use crate::query::{self, Keepalive};
 use crate::serve::held::{Held, Share};
 use crate::serve::live::Live;
-use crate::serve::quic::FAREWELL;
+use crate::serve::quic::{Deadline, FAREWELL};
 use crate::serve::reply::{Arrival, MAX_MESSAGE, answer, with_room};
-use crate::serve::stream::{LAST, Streams, stopped};
+use crate::serve::stream::{Streams, stopped};
 use crate::wire::Transport;
 
 /// The codes that connections and streams are ended with (RFC 9250 section 4.3).
@@ -62,34 +62,28 @@ pub async fn serve(connection: Connection, streams: Streams) {
     };
     let shared = Arc::new(shared);
     let mut running = JoinSet::new();
-    let mut patience = idle;
-    let mut deadline = Instant::now() + patience;
-    let mut stops = false;
-    let code = loop {
+    let mut deadline = Deadline::new(idle);
+    loop {
         tokio::select! {
             stream = connection.accept_bi() => match stream {
                 Ok((send, recv)) => _ = running.spawn(exchange(send, recv, Arc::clone(&shared))),
                 // The client has closed it, or is gone.
                 Err(_) => return,
             },
-            Some(ended) = running.join_next() => match ended {
-                Ok(Ok(())) => deadline = Instant::now() + patience,
-                Ok(Err(Fault::OfConnection(code))) => break code,
-                Ok(Err(Fault::OfStream(_))) | Err(_) => {}
+            // Where the fault is the connection's it is closed by now, and nothing more is accepted.
+            Some(ended) = running.join_next() => if matches!(ended, Ok(Ok(()))) {
+                deadline.put_off();
             },
-            () = sleep_until(deadline) => break NO_ERROR,
-            () = stopped(&mut stop), if !stops => {
-                (stops, patience) = (true, LAST);
-                deadline = Instant::now() + patience;
-            }
+            () = deadline.reached() => break,
+            () = stopped(&mut stop), if !deadline.is_last() => deadline.stop(),
         }
-    };
-    if stops && code == NO_ERROR {
+    }
+    if deadline.is_last() {
         // What was answered is on its way; without an acknowledgement the end could overtake it.
         let rest = async { while running.join_next().await.is_some() {} };
         let _in_time = timeout(FAREWELL, rest).await;
     }
-    connection.close(code, &[]);
+    connection.close(NO_ERROR, &[]);
 }
 
 /// Answers the query of a stream, and sees that its reply is received.
@@ -99,9 +93,12 @@ async fn exchange(
     shared: Arc<Shared>,
 ) -> Result<(), Fault> {
     let result = attempt(&mut send, &mut recv, &shared).await;
-    if let Err(Fault::OfStream(code)) = result {
+    match result {
+        Ok(()) => {}
         // They fail where the client has ended the stream itself.
-        let _ended = (recv.stop(code), send.reset(code));
+        Err(Fault::OfStream(code)) => _ = (recv.stop(code), send.reset(code)),
+        // At once: a stream that is dropped ends as if there were a reply, with nothing in it.
+        Err(Fault::OfConnection(code)) => shared.connection.close(code, &[]),
     }
     result
 }

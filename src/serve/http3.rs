@@ -8,20 +8,21 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use h3::error::StreamError;
-use h3::quic::RecvStream;
+use h3::error::{Code, StreamError};
+use h3::quic::{RecvStream, SendStream};
 use h3::server::{RequestResolver, RequestStream};
 use http_body_util::BodyExt as _;
+use hyper::Request;
 use hyper::body::{Body, Buf as _, Bytes, Frame};
 use quinn::VarInt;
 use tokio::sync::Mutex;
 use tokio::task::JoinSet;
-use tokio::time::{Instant, sleep_until, timeout};
+use tokio::time::timeout;
 
 use crate::serve::doh;
 use crate::serve::http3::bounded::BoundedConnection;
 use crate::serve::live::Live;
-use crate::serve::quic::FAREWELL;
+use crate::serve::quic::{Deadline, FAREWELL};
 use crate::serve::stream::{LAST, Streams, stopped};
 
 /// The code of a connection whose client makes the server hold too much (RFC 9114 section 8.1).
@@ -49,12 +50,14 @@ pub async fn serve(connection: quinn::Connection, path: Arc<str>, streams: Strea
     let shared = Arc::new(shared);
     let mut builder = h3::server::builder();
     builder.max_field_section_size(LARGEST_HEADERS).send_grease(false);
-    let begun = timeout(idle, builder.build(BoundedConnection::new(connection.clone()))).await;
+    let begin = builder.build(BoundedConnection::new(connection.clone()));
+    let begun = tokio::select! {
+        begun = timeout(idle, begin) => begun,
+        () = stopped(&mut stop) => return,
+    };
     let Ok(Ok(mut requests)) = begun else { return };
     let mut running = JoinSet::new();
-    let mut patience = idle;
-    let mut deadline = Instant::now() + patience;
-    let mut stops = false;
+    let mut deadline = Deadline::new(idle);
     loop {
         tokio::select! {
             request = requests.accept() => match request {
@@ -65,16 +68,13 @@ pub async fn serve(connection: quinn::Connection, path: Arc<str>, streams: Strea
                 Err(_) => return,
             },
             Some(ended) = running.join_next() => if matches!(ended, Ok(Ok(()))) {
-                deadline = Instant::now() + patience;
+                deadline.put_off();
             },
-            () = sleep_until(deadline) => break,
-            () = stopped(&mut stop), if !stops => {
-                (stops, patience) = (true, LAST);
-                deadline = Instant::now() + patience;
-            }
+            () = deadline.reached() => break,
+            () = stopped(&mut stop), if !deadline.is_last() => deadline.stop(),
         }
     }
-    if stops {
+    if deadline.is_last() {
         let _told = timeout(LAST, requests.shutdown(0)).await;
         let rest = async { while running.join_next().await.is_some() {} };
         let _in_time = timeout(FAREWELL, rest).await;
@@ -104,9 +104,22 @@ async fn exchange(
     request: RequestResolver<BoundedConnection, Bytes>,
     shared: Arc<Shared>,
 ) -> Result<(), Unanswered> {
-    let Shared { connection, path, live, idle, sending } = &*shared;
-    let (request, mut stream) = timeout(*idle, request.resolve_request()).await??;
-    let asked = doh::asked(request.map(|()| Content(&mut stream)), path, *idle).await;
+    let (request, mut stream) = timeout(shared.idle, request.resolve_request()).await??;
+    let result = answer(request, &mut stream, &shared).await;
+    if result.is_err() {
+        // A stream that is dropped ends as if its response were whole.
+        stream.stop_stream(Code::H3_REQUEST_CANCELLED);
+    }
+    result
+}
+
+async fn answer<S: RecvStream + SendStream<Bytes>>(
+    request: Request<()>,
+    stream: &mut RequestStream<S, Bytes>,
+    shared: &Shared,
+) -> Result<(), Unanswered> {
+    let Shared { connection, path, live, idle, sending } = shared;
+    let asked = doh::asked(request.map(|()| Content(stream)), path, *idle).await;
     let _turn = timeout(*idle, sending.lock()).await?;
     let response = doh::respond(asked, connection.remote_address().ip(), live);
     let (head, body) = response.into_parts();

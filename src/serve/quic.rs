@@ -13,7 +13,7 @@ use std::time::Duration;
 use quinn::{Connecting, Endpoint, EndpointConfig, IdleTimeout, Incoming, TransportConfig, VarInt};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::JoinSet;
-use tokio::time::timeout;
+use tokio::time::{Instant, Sleep, sleep_until, timeout};
 
 use crate::serve::connections::Permit;
 use crate::serve::stream::{LAST, MOST_REQUESTS, Streams, stopped};
@@ -77,6 +77,44 @@ impl QuicCarrier {
             Self::Doq => doq::EXCESSIVE_LOAD,
             Self::Http3(_) => http3::EXCESSIVE_LOAD,
         }
+    }
+}
+
+/// When a connection ends whose client has no use for it.
+pub(super) struct Deadline {
+    at: Instant,
+    patience: Duration,
+    /// Not later than this, however much is asked: the server stops.
+    last: Option<Instant>,
+}
+
+impl Deadline {
+    /// For a connection that begins.
+    pub(super) fn new(idle: Duration) -> Self {
+        Self { at: Instant::now() + idle, patience: idle, last: None }
+    }
+
+    /// Waits until it is reached.
+    pub(super) fn reached(&self) -> Sleep {
+        sleep_until(self.at)
+    }
+
+    /// Puts it off: a query was answered.
+    pub(super) fn put_off(&mut self) {
+        let at = Instant::now() + self.patience;
+        self.at = self.last.map_or(at, |last| at.min(last));
+    }
+
+    /// Leaves time for what has arrived only.
+    pub(super) fn stop(&mut self) {
+        self.patience = LAST;
+        self.last = Some(Instant::now() + FAREWELL);
+        self.put_off();
+    }
+
+    /// True if the server stops.
+    pub(super) fn is_last(&self) -> bool {
+        self.last.is_some()
     }
 }
 

@@ -82,3 +82,27 @@ fn config(
     config.max_early_data_size = 0;
     Ok(config)
 }
+
+#[cfg(test)]
+mod tests {
+    use rcgen::{CertificateParams, KeyPair, date_time_ymd};
+
+    use super::*;
+
+    #[test]
+    fn what_replaces_a_certificate_tells_until_when_it_is_valid() {
+        let until = |year| {
+            let key = KeyPair::generate().unwrap();
+            let mut parameters = CertificateParams::new(["dns.example.test".to_owned()]).unwrap();
+            parameters.not_after = date_time_ymd(year, 1, 1);
+            let chain = vec![parameters.self_signed(&key).unwrap().der().clone()];
+            let key = data_encoding::BASE64_MIME.encode(&key.serialize_der());
+            let key = format!("-----BEGIN PRIVATE KEY-----\n{key}-----END PRIVATE KEY-----\n");
+            Certificate::new(chain, key.as_bytes()).unwrap()
+        };
+        let current = CurrentCertificate::new(&until(2030));
+        assert_eq!(current.not_after()[..], [1_893_456_000]);
+        current.replace(&until(2031));
+        assert_eq!(current.not_after()[..], [1_924_992_000]);
+    }
+}
