@@ -42,7 +42,8 @@ struct Shared {
     sending: Mutex<()>,
 }
 
-/// Answers what comes over a connection until it ends, or its client has no use for it.
+/// Answers what comes over a connection until it ends, or its client has no use for it. Then it is closed
+/// without an error, as `requests` is dropped.
 pub async fn serve(connection: quinn::Connection, path: Arc<str>, streams: Streams) {
     let Streams { live, idle, mut stop, alive: _alive, .. } = streams;
     let shared =
@@ -70,18 +71,15 @@ pub async fn serve(connection: quinn::Connection, path: Arc<str>, streams: Strea
             Some(ended) = running.join_next() => if matches!(ended, Ok(Ok(()))) {
                 deadline.put_off();
             },
-            () = deadline.reached() => break,
+            () = deadline.reached() => if deadline.is_last() { break } else { return },
             () = stopped(&mut stop), if !deadline.is_last() => deadline.stop(),
         }
     }
-    if deadline.is_last() {
-        let _told = timeout(LAST, requests.shutdown(0)).await;
-        let rest = async { while running.join_next().await.is_some() {} };
-        let _in_time = timeout(FAREWELL, rest).await;
-        // What was sent may be lost on the way; the end must not overtake what is sent for it.
-        let _closed = timeout(LINGER, connection.closed()).await;
-    }
-    // It is closed without an error when `requests` is dropped.
+    let _told = timeout(LAST, requests.shutdown(0)).await;
+    let rest = async { while running.join_next().await.is_some() {} };
+    let _in_time = timeout(FAREWELL, rest).await;
+    // What was sent may be lost on the way; the end must not overtake what is sent for it.
+    let _closed = timeout(LINGER, connection.closed()).await;
 }
 
 /// A request was not answered: its client broke off, was too slow, or sent no request.
