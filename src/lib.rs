@@ -71,5 +71,7 @@ pub mod state;
 pub mod state_folder;
 pub mod steer;
 pub mod timestamp;
+pub mod transfer;
+pub mod tsig;
 pub mod wire;
 pub mod zone;

@@ -16,7 +16,10 @@ use crate::steer::load_balancer::{LoadBalancer, LoadBalancerId, RttTolerance};
 use crate::steer::plan::Plan;
 use crate::steer::pool::{Pool, PoolId};
 use crate::steer::rtt::RttTable;
+use crate::transfer::Rules;
+use crate::tsig::Keys;
 use crate::zone::ZoneSet;
+use crate::zone::node::NameMap;
 
 /// The validated configuration, compiled for answering.
 #[derive(Debug)]
@@ -57,6 +60,10 @@ pub struct State {
     pub require_cookies: bool,
     /// How often a network gets the same answer over UDP.
     pub rate_limit: RateLimit,
+    /// Who may have which zone, by its apex in lower-case wire form; nobody has the others.
+    pub transfers: NameMap<Rules>,
+    /// What transfers are signed with. The files of secrets are not read before the state is served.
+    pub keys: Keys,
     /// True if a load balancer has session affinity.
     pub has_sessions: bool,
     /// How many sequence slots the load balancers use together.

@@ -34,4 +34,6 @@ pub mod rtt;
 pub mod server;
 pub mod sessions;
 pub mod tls;
+mod transfer;
+pub mod tsig_keys;
 pub mod zone_file;

@@ -69,7 +69,13 @@ fn reply(message: &[u8], client: IpAddr, live: &Live) -> Response<Full<Bytes>> {
         let cookies = live.cookies();
         let transport = Transport::Encrypted;
         // The connection is HTTP's: how long it may be idle is not said by messages in it.
-        let arrival = Arrival { source: client, transport, idle: None, cookies: &cookies };
+        let arrival = Arrival {
+            source: client,
+            transport,
+            takes_several: false,
+            idle: None,
+            cookies: &cookies,
+        };
         let length = answer(message, &arrival, &responder, out)?;
         out.get(..length).map(Bytes::copy_from_slice)
     });

@@ -1,7 +1,7 @@
 //! The state of the moment, and its swap: readers load one pointer and see the configuration, the
 //! plan and the sequences that belong together, never a mix.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use arc_swap::{ArcSwap, ArcSwapOption, Cache};
@@ -17,6 +17,7 @@ use crate::steer::availability::{Health, HealthState};
 use crate::steer::load_balancer::Rules;
 use crate::steer::plan::Plan;
 use crate::steer::pool::{Pool, PoolId};
+use crate::transfer::published;
 
 /// One moment: everything that an answer is made from.
 #[derive(Debug)]
@@ -35,6 +36,8 @@ pub struct Moment {
     pub quick: Quick,
     /// The numbers of the answers.
     pub sequences: Arc<SharedSequences>,
+    /// What secondaries get of the pools, once one asks.
+    published: OnceLock<Arc<Plan>>,
 }
 
 impl Moment {
@@ -49,7 +52,8 @@ impl Moment {
         let plan = Plan::new(&pools, &health).with_measured(measured);
         let quick = Quick::compile(&state, &plan);
         let sequences = Arc::new(SharedSequences::new(state.slot_count));
-        Self { generation, state: Arc::new(state), pools, health, plan, quick, sequences }
+        let (state, published) = (Arc::new(state), OnceLock::new());
+        Self { generation, state, pools, health, plan, quick, sequences, published }
     }
 
     /// The first moment of a state with every origin healthy.
@@ -102,7 +106,13 @@ impl Moment {
 
     fn following(&self, pools: Arc<[Pool]>, health: Health, plan: Plan, quick: Quick) -> Self {
         let (state, sequences) = (Arc::clone(&self.state), Arc::clone(&self.sequences));
-        Self { generation: self.generation, state, pools, health, plan, quick, sequences }
+        let (generation, published) = (self.generation, OnceLock::new());
+        Self { generation, state, pools, health, plan, quick, sequences, published }
+    }
+
+    /// The plan that zones are transferred with: all origins are healthy.
+    pub fn published(&self) -> &Arc<Plan> {
+        self.published.get_or_init(|| Arc::new(published::plan(&self.state, &self.pools)))
     }
 
     /// What answers are made from, with what they leave for the next.

@@ -6,6 +6,8 @@ pub mod doh;
 pub mod http;
 pub mod live;
 pub mod mmsg;
+pub mod notifier;
+pub mod outgoing;
 pub mod prober;
 pub mod reload;
 pub mod reply;
@@ -38,8 +40,9 @@ use crate::probe::{Prober, ProberError, ProberSettings};
 use crate::serve::connections::Connections;
 use crate::serve::control::Control;
 use crate::serve::live::Live;
+use crate::serve::notifier::Notifier;
 use crate::serve::prober::{start_prober, start_recorder};
-use crate::serve::reload::{Reloader, keep_serials, remembered_serials};
+use crate::serve::reload::{Followers, Reloader, keep_serials, remembered_serials};
 use crate::serve::resolver::start_resolver;
 use crate::serve::secrets::Keeper;
 use crate::serve::sessions::SharedSessions;
@@ -104,6 +107,7 @@ pub fn serve(
     };
     let mut serials = remembered_serials(&server);
     keep_serials(&server, &mut state, &mut serials);
+    state.keys = secrets.keys.clone();
     let prober = Arc::new(prober_of(&server, &state)?);
     let (to_prober, targets) = mpsc::unbounded_channel();
     let (to_recorder, results) = std::sync::mpsc::channel();
@@ -120,8 +124,13 @@ pub fn serve(
     let keeper = Arc::new(Keeper::new(server.state.clone(), control.live().clone(), cookies));
     let rotating = Arc::clone(&keeper);
     runtime.spawn(async move { rotating.rotate().await });
+    let notifier = {
+        let _within = runtime.enter();
+        Notifier::start()
+    };
+    let followers = Followers { keeper, notifier };
     let reloader =
-        Reloader::new(paths, server.clone(), Arc::clone(&control), serials, secrets, keeper);
+        Reloader::new(paths, server.clone(), Arc::clone(&control), serials, secrets, followers);
     let reloader = Arc::new(reloader);
     runtime.block_on(run(&server, &control, reloader, sockets, signals, &early_hangup))?;
     control.stop_probing();
@@ -349,6 +358,7 @@ async fn run(
     let mut wanted = early_hangup.swap(false, Ordering::Relaxed);
     service.enter(Phase::Serving);
     info!(zones, load_balancers, pools, monitored, generation = 1, "ready");
+    reloader.notify();
     // Reading files must hold up neither answers nor the end.
     let start = || {
         let reloader = Arc::clone(&reloader);

@@ -13,6 +13,7 @@ use crate::config::report::{Diagnostic, Report, Severity};
 use crate::config::server::{Server, UdpSettings};
 use crate::serial::Serials;
 use crate::serve::control::Control;
+use crate::serve::notifier::Notifier;
 use crate::serve::prober_of;
 use crate::serve::secrets::Keeper;
 use crate::serve::tls::CurrentCertificate;
@@ -25,11 +26,20 @@ pub struct Reloader {
     server: Server,
     control: Arc<Control>,
     token: ArcSwapOption<Token>,
-    keeper: Arc<Keeper>,
+    followers: Followers,
     /// The certificate that clients are shown.
     certificate: Option<Arc<CurrentCertificate>>,
     /// What is served. Held for the length of a reload: they follow one another.
     served: Mutex<Served>,
+}
+
+/// Who else learns what a reload brings.
+#[derive(Debug)]
+pub struct Followers {
+    /// Has the secrets of cookies.
+    pub keeper: Arc<Keeper>,
+    /// Tells secondaries.
+    pub notifier: Notifier,
 }
 
 /// What a reload goes on from.
@@ -81,12 +91,17 @@ impl Reloader {
         control: Arc<Control>,
         serials: Serials,
         secrets: Secrets,
-        keeper: Arc<Keeper>,
+        followers: Followers,
     ) -> Self {
         let served = Mutex::new(Served { generation: 1, serials });
         let token = ArcSwapOption::from(secrets.token.map(Arc::new));
         let certificate = secrets.certificate.as_ref().map(CurrentCertificate::new).map(Arc::new);
-        Self { paths, server, control, token, certificate, keeper, served }
+        Self { paths, server, control, token, certificate, followers, served }
+    }
+
+    /// Tells secondaries of the zones that are served.
+    pub fn notify(&self) {
+        self.followers.notifier.tell(&self.control.live().load().state);
     }
 
     /// The certificate that clients are shown, if TLS is served.
@@ -129,12 +144,14 @@ impl Reloader {
             Err(error) => return refused(error.to_string(), diagnostics),
         };
         keep_serials(&server, &mut state, serials);
+        state.keys = secrets.keys;
         let changes = Changes::between(&self.control.live().load().state, &state);
         *generation += 1;
         self.control.adopt(*generation, state, prober);
         self.control.resolve(&server.resolver, None);
         self.token.store(secrets.token.map(Arc::new));
-        self.keeper.follow(secrets.cookies);
+        self.followers.keeper.follow(secrets.cookies);
+        self.notify();
         if let (Some(current), Some(new)) = (&self.certificate, secrets.certificate) {
             current.replace(&new);
         }
