@@ -148,7 +148,7 @@ fn what_has_arrived_is_answered_before_the_end() {
 // ---------------------------------------------------------------------------------- TLS
 
 /// A self-signed certificate for a name, with its key, written where `[tls]` looks for them.
-fn write_certificate(site: &Site, name: &str) {
+pub(crate) fn write_certificate(site: &Site, name: &str) {
     let made = rcgen::generate_simple_self_signed([name.to_owned()]).expect("a certificate");
     let pem = |label: &str, der: &[u8]| {
         let text = data_encoding::BASE64_MIME.encode(der);
@@ -159,7 +159,7 @@ fn write_certificate(site: &Site, name: &str) {
 }
 
 /// A server with TLS and HTTPS, and their addresses.
-fn encrypted(site: &Site) -> (Server, SocketAddr, SocketAddr) {
+pub(crate) fn encrypted(site: &Site) -> (Server, SocketAddr, SocketAddr) {
     let mut server = Server::start(site);
     let mut of = |protocol: &str| {
         let lines = server.log_so_far();
@@ -171,7 +171,7 @@ fn encrypted(site: &Site) -> (Server, SocketAddr, SocketAddr) {
     (server, dot, doh)
 }
 
-const TLS: &str = "[tls]\ncert = \"cert.pem\"\nkey = \"key.pem\"\ndot = [\"127.0.0.1:0\"]\n\
+pub(crate) const TLS: &str = "[tls]\ncert = \"cert.pem\"\nkey = \"key.pem\"\ndot = [\"127.0.0.1:0\"]\n\
     doh = [\"127.0.0.1:0\"]\n";
 
 fn run(program: &str, arguments: &[&str]) -> Output {
