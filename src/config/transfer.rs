@@ -12,12 +12,23 @@ use crate::transfer::{Rules, Secondary};
 /// Reads the table; its keys must be among the server's.
 pub(super) fn parse_transfer(value: &Value<'_, '_>, server: &Server) -> Option<Rules> {
     let table = value.table("a table with allow, keys and notify")?;
+    let named = table.optional("allow").or_else(|| table.optional("keys")).is_some();
     let allow = entries(&table, "allow").iter().filter_map(network).collect();
     let keys = entries(&table, "keys").iter().filter_map(|value| key(value, server)).collect();
-    let notify = entries(&table, "notify");
-    let notify = notify.iter().filter_map(|value| secondary(value, server)).collect();
+    let told = entries(&table, "notify");
+    let rules = Rules {
+        allow,
+        keys,
+        notify: told.iter().filter_map(|value| secondary(value, server)).collect(),
+    };
     table.finish();
-    Some(Rules { allow, keys, notify })
+    if !told.is_empty() && !named {
+        value.key_warning(
+            "secondaries are notified, and nobody may have the zone",
+            "say who may, with allow or keys",
+        );
+    }
+    Some(rules)
 }
 
 /// The entries of a list that is not empty.

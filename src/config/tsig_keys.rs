@@ -95,8 +95,10 @@ fn parse_key(name: &str, value: &Value<'_, '_>, folder: &Path) -> Option<TsigKey
     }
     let table = value.table("a table with secret_file, or secret")?;
     let algorithm = table.optional("algorithm");
-    let algorithm =
-        algorithm.map_or(Some(Algorithm::default()), |value| value.choice(&Algorithm::ALL));
+    let algorithm = match algorithm {
+        Some(value) => value.choice(&Algorithm::ALL),
+        None => Some(Algorithm::default()),
+    };
     let (secret, file) = (table.optional("secret"), table.optional("secret_file"));
     table.finish();
     let (secret, place) = match (secret, file) {

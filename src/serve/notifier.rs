@@ -1,5 +1,5 @@
 //! Tells secondaries of new versions of their zones (RFC 1996): a task for each zone and secondary, which
-//! asks again until there is a reply, at most [`TRIES`] times. Nothing waits for it.
+//! says it again until there is a reply, six times at most. Nothing waits for it.
 
 use std::collections::{HashMap, HashSet};
 use std::io;

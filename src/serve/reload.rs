@@ -118,6 +118,9 @@ impl Reloader {
     pub fn reload(&self) -> Outcome {
         let outcome = self.try_reload();
         log_outcome(&outcome);
+        if matches!(outcome, Outcome::Reloaded(_)) {
+            self.notify();
+        }
         outcome
     }
 
@@ -151,7 +154,6 @@ impl Reloader {
         self.control.resolve(&server.resolver, None);
         self.token.store(secrets.token.map(Arc::new));
         self.followers.keeper.follow(secrets.cookies);
-        self.notify();
         if let (Some(current), Some(new)) = (&self.certificate, secrets.certificate) {
             current.replace(&new);
         }

@@ -200,6 +200,8 @@ pub async fn serve(
                     Err(_) => return,
                 }
             }
+            // A client that takes everything at once must not keep the thread from others.
+            tokio::task::yield_now().await;
             continue;
         }
         let stops = *stop.borrow();

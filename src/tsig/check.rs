@@ -143,4 +143,5 @@ fn is_signed(
 }
 
 #[cfg(test)]
+#[allow(clippy::indexing_slicing, reason = "the tests' own messages")]
 mod tests;

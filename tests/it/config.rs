@@ -362,7 +362,7 @@ fn keys_and_transfer_lists_are_checked() {
         server? | [server] => [tsig_keys.k]\nsecret_file = "none"\n[server] | secret_file | cannot be read
         server? | [server] => [tsig_keys.k]\nsecret = "AAAA"\nsecret_file = "none"\n[server] | secret_file | one of
         server? | [server] => [tsig_keys.k]\nsecret = "AAAA"\nalgorithm = "hmac-md5"\n[server] | algorithm | hmac-sha256
-        server? | [server] => [tsig_keys."a..b"]\nsecret = "AAAA"\n[server] | tsig_keys.a..b | not a key's name
+        server? | [server] => [tsig_keys."a..b"]\nsecret = "AAAA"\n[server] | a..b | not a key's name
         server? | [server] => [tsig_keys.k]\nsecret = "AAAA"\n[tsig_keys.K]\nsecret = "AAAA"\n[server] | tsig_keys.K | already
         zone | ttl = 300 => transfer = { keys = ["k"] }\nttl = 300 | transfer.keys | no key "k"
         zone | ttl = 300 => transfer = { keys = [] }\nttl = 300 | transfer.keys | empty

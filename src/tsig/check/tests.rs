@@ -127,7 +127,7 @@ fn what_another_key_or_nobody_signed_is_told_apart() {
             assert!(checked.fault.is_some(), "octet {at}");
         }
     }
-    let mut renumbered = query.clone();
+    let mut renumbered = query;
     renumbered[0] ^= 1;
     assert_eq!(fault(&renumbered, &keys, NOW), None, "a forwarder may change the id");
 }
