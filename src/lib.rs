@@ -23,6 +23,8 @@
 //! - [`steer`] takes the load balancer and the place to the origins of the answer.
 //! - [`answer`] is the result as data, borrowed from the state.
 //! - [`wire`] writes it, cut to the size that client and transport allow.
+//! - [`tsig`] tells whether a message is signed with a key, and signs its reply; [`transfer`] decides who may
+//!   have a whole zone, and makes the messages of that.
 //! - [`cookies`] tells who has the address that it claims; [`limit`] how often who does not is answered.
 //!
 //! All of them read one [`state::State`], which [`config`] builds from the files and a reload
