@@ -51,6 +51,7 @@ impl Serve {
         let report = Report::default();
         let (server, state) = load(&paths, &report);
         let secrets = read_secrets(&server, &report);
+        let inputs = report.take_inputs();
         let state = state.filter(|_| !report.has_errors());
         let diagnostics = report.into_sorted();
         let filter = self.log.as_deref().or(server.log.as_deref()).unwrap_or(DEFAULT_LOG);
@@ -68,7 +69,7 @@ impl Serve {
         };
         start_log(filter);
         log_diagnostics(&diagnostics);
-        match crate::serve::serve(paths, server, state, secrets, early_hangup) {
+        match crate::serve::serve(paths, server, state, secrets, inputs, early_hangup) {
             Ok(()) => ExitCode::SUCCESS,
             Err(error) => {
                 eprintln!("meridian: {error}");

@@ -21,6 +21,7 @@ pub mod duration;
 #[allow(clippy::disallowed_methods, reason = "the edge: reads the files")]
 pub mod files;
 pub mod identity;
+pub mod inputs;
 pub mod load_balancers;
 pub mod monitors;
 pub mod origins;

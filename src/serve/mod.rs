@@ -18,6 +18,7 @@ pub mod standing;
 pub mod stream;
 pub mod tls;
 pub mod udp;
+pub mod watch;
 
 use std::hash::{BuildHasher, RandomState};
 use std::io;
@@ -28,11 +29,12 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
-use tokio::sync::{mpsc, watch};
+use tokio::sync::mpsc;
 use tracing::{info, warn};
 
 use crate::admin::{Phase, Running, Service};
 use crate::config::files::{Paths, Secrets};
+use crate::config::inputs::Input;
 use crate::config::server::{Server, TcpSettings, UdpSettings};
 use crate::probe::{Prober, ProberError, ProberSettings};
 use crate::serve::connections::Connections;
@@ -68,13 +70,18 @@ pub enum ServeError {
     /// TLS cannot be set up.
     #[error("cannot serve TLS: {0}")]
     Tls(#[from] tokio_rustls::rustls::Error),
+    /// Files cannot be watched.
+    #[error(
+        "cannot watch files: {0}; allow more with sysctl fs.inotify.max_user_instances, or set watch = false"
+    )]
+    Watch(#[source] io::Error),
     /// The system refuses threads, signals or sockets.
     #[error("cannot start: {0}")]
     System(#[from] io::Error),
 }
 
 /// Serves a state until SIGTERM or SIGINT; SIGHUP reads the files again; `secrets` are what files
-/// have that are kept from others; `early_hangup` tells of one that came while they were read the first time.
+/// have that are kept from others; `inputs` is what was looked at; `early_hangup` tells of one that came while they were read the first time.
 ///
 /// # Errors
 /// [`ServeError`] if it cannot start.
@@ -83,6 +90,7 @@ pub fn serve(
     server: Server,
     mut state: State,
     secrets: Secrets,
+    inputs: Vec<Input>,
     early_hangup: Arc<AtomicBool>,
 ) -> Result<(), ServeError> {
     let mut builder = tokio::runtime::Builder::new_multi_thread();
@@ -123,6 +131,7 @@ pub fn serve(
     let reloader =
         Reloader::new(paths, server.clone(), Arc::clone(&control), serials, secrets, keeper);
     let reloader = Arc::new(reloader);
+    reloader.note_inputs(inputs);
     runtime.block_on(run(&server, &control, reloader, sockets, signals, &early_hangup))?;
     control.stop_probing();
     // What a client keeps open does not hold up the end.
@@ -202,8 +211,8 @@ fn encrypted(
 fn streams(
     live: &Live,
     settings: &TcpSettings,
-) -> (Streams, watch::Sender<bool>, impl Future<Output = ()> + use<>) {
-    let (stop, stopped) = watch::channel(false);
+) -> (Streams, tokio::sync::watch::Sender<bool>, impl Future<Output = ()> + use<>) {
+    let (stop, stopped) = tokio::sync::watch::channel(false);
     let (alive, mut ended) = mpsc::channel(1);
     let streams = Streams {
         live: live.clone(),
@@ -344,6 +353,7 @@ async fn run(
         tokio::spawn(stream::accept(listener, carrier, streams.clone()));
     }
     drop(streams);
+    let mut changes = watch::start(server.watch, reloader.inputs()).map_err(ServeError::Watch)?;
     // Before anybody is told that the server is ready: a hangup after that is in `signals` alone, and one
     // hangup is one reload.
     let mut wanted = early_hangup.swap(false, Ordering::Relaxed);
@@ -369,6 +379,8 @@ async fn run(
         tokio::select! {
             // One that comes during a reload is followed by another: files may have changed since.
             _ = signals.hangup.recv() => wanted = true,
+            // A channel that is closed is passed over.
+            Some(()) = changes.recv() => wanted = true,
             result = finished => {
                 if let Err(error) = result {
                     warn!(%error, "the reload failed; the old state is kept");

@@ -32,4 +32,5 @@ mod sessions;
 mod simulate;
 mod steering;
 mod streams;
+mod watch;
 mod zonal;
