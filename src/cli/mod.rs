@@ -7,6 +7,7 @@ mod client;
 mod explain;
 mod overrides;
 mod reload;
+mod schema;
 mod serve;
 mod simulate;
 mod status;
@@ -60,6 +61,11 @@ enum Command {
     Reload(reload::Reload),
     /// Replay a query log, or a mix of clients, and show which share each pool and origin gets.
     Simulate(simulate::Simulate),
+    /// Print a JSON Schema of the configuration's files, for editors.
+    Schema(schema::Schema),
+    /// Print the reference of all keys in Markdown.
+    #[command(hide = true)]
+    Reference,
 }
 
 /// Which files are read.
@@ -97,6 +103,8 @@ pub fn main() -> ExitCode {
         Command::Enable(lift) => lift.run(),
         Command::Reload(reload) => reload.run(),
         Command::Simulate(simulate) => simulate.run(),
+        Command::Schema(schema) => schema.run(),
+        Command::Reference => schema::print_reference(),
     }
 }
 

@@ -28,6 +28,7 @@ mod policies;
 mod rate_limit;
 mod reload;
 mod rules;
+mod schema;
 mod sessions;
 mod simulate;
 mod steering;
