@@ -9,6 +9,7 @@ mod overrides;
 mod reload;
 mod schema;
 mod serve;
+mod shell;
 mod simulate;
 mod status;
 
@@ -66,6 +67,10 @@ enum Command {
     /// Print the reference of all keys in Markdown.
     #[command(hide = true)]
     Reference,
+    /// Print a script that completes commands in a shell.
+    Completions(shell::Completions),
+    /// Write man pages into a folder.
+    Man(shell::Man),
 }
 
 /// Which files are read.
@@ -105,6 +110,8 @@ pub fn main() -> ExitCode {
         Command::Simulate(simulate) => simulate.run(),
         Command::Schema(schema) => schema.run(),
         Command::Reference => schema::print_reference(),
+        Command::Completions(completions) => completions.run(),
+        Command::Man(man) => man.run(),
     }
 }
 

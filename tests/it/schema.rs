@@ -182,3 +182,72 @@ fn the_reference_is_that_of_the_program() {
     let differing = run.stdout.lines().zip(written.lines()).find(|(new, old)| new != old);
     assert!(run.stdout == written, "docs/reference.md is out of date: {remedy}\n{differing:#?}");
 }
+
+/// What bash offers for a line of which the last word has begun.
+fn completed(script: &Path, line: &[&str]) -> String {
+    let (last, before) = (line[line.len() - 1], line[line.len() - 2]);
+    let words = line.join(" ");
+    let command = format!(
+        "source {} && COMP_WORDS=({words}) COMP_CWORD={} && _meridian meridian '{last}' '{before}' && \
+         echo \"${{COMPREPLY[@]}}\"",
+        script.display(),
+        line.len() - 1
+    );
+    let shell = Command::new("bash").args(["--norc", "-c", &command]).stdin(Stdio::null()).output();
+    let output = shell.expect("bash");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8_lossy(&output.stdout).trim().to_owned()
+}
+
+#[test]
+fn bash_completes_commands_options_and_words() {
+    if is_missing("bash", "--version", "bash") {
+        return;
+    }
+    let site = Site::new();
+    let run = site.run(&["completions", "bash"]);
+    assert_eq!(run.code, Some(0), "{}", run.stderr);
+    let script = site.path().join("meridian.bash");
+    fs::write(&script, run.stdout).expect("a file");
+    assert_eq!(completed(&script, &["meridian", "exp"]), "explain");
+    assert_eq!(completed(&script, &["meridian", "serve", "--lis"]), "--listen");
+    assert_eq!(completed(&script, &["meridian", "schema", "sub"]), "subnets");
+}
+
+#[test]
+fn other_shells_have_scripts_too() {
+    let site = Site::new();
+    for shell in ["zsh", "fish", "elvish", "powershell"] {
+        let run = site.run(&["completions", shell]);
+        assert_eq!(run.code, Some(0), "{shell}: {}", run.stderr);
+        assert!(run.stdout.contains("simulate"), "{shell}: {}", run.stdout);
+    }
+    assert_eq!(site.run(&["completions", "dos"]).code, Some(2));
+}
+
+#[test]
+fn man_pages_are_written_for_every_command() {
+    let site = Site::new();
+    let folder = site.path().join("man");
+    fs::create_dir(&folder).expect("a folder");
+    let run = site.run(&["man", "man"]);
+    assert_eq!(run.code, Some(0), "{}", run.stderr);
+    for (page, says) in
+        [("meridian.1", "force\\-up"), ("meridian-serve.1", "listen"), ("meridian-man.1", "DIR")]
+    {
+        let text = fs::read_to_string(folder.join(page)).expect(page);
+        assert!(text.contains(says), "{page}: {text}");
+    }
+    // Where there is a formatter it finds nothing to complain about.
+    for entry in fs::read_dir(&folder).expect("a folder") {
+        let path = entry.expect("a file").path();
+        let groff = Command::new("groff").args(["-k", "-man", "-Tutf8", "-ww"]).arg(&path).output();
+        if let Ok(output) = groff {
+            let complaints = String::from_utf8_lossy(&output.stderr).into_owned();
+            assert!(output.status.success() && complaints.is_empty(), "{complaints}");
+        }
+    }
+    let run = site.run(&["man", "nowhere"]);
+    assert_eq!(run.code, Some(1));
+    assert!(run.stderr.contains("nowhere"), "{}", run.stderr);
+}
