@@ -8,7 +8,9 @@ mod events;
 mod explain;
 mod overrides;
 mod reload;
+mod schema;
 mod serve;
+mod shell;
 mod simulate;
 mod status;
 mod terminal;
@@ -64,6 +66,15 @@ enum Command {
     Reload(reload::Reload),
     /// Replay a query log, or a mix of clients, and show which share each pool and origin gets.
     Simulate(simulate::Simulate),
+    /// Print a JSON Schema of the configuration's files, for editors.
+    Schema(schema::Schema),
+    /// Print the reference of all keys in Markdown.
+    #[command(hide = true)]
+    Reference,
+    /// Print a script that completes commands in a shell.
+    Completions(shell::Completions),
+    /// Write man pages into a folder.
+    Man(shell::Man),
 }
 
 /// Which files are read.
@@ -102,6 +113,10 @@ pub fn main() -> ExitCode {
         Command::Enable(lift) => lift.run(),
         Command::Reload(reload) => reload.run(),
         Command::Simulate(simulate) => simulate.run(),
+        Command::Schema(schema) => schema.run(),
+        Command::Reference => schema::print_reference(),
+        Command::Completions(completions) => completions.run(),
+        Command::Man(man) => man.run(),
     }
 }
 

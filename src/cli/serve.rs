@@ -16,7 +16,7 @@ use tracing_subscriber::util::SubscriberInitExt;
 use tracing_subscriber::{Layer, fmt};
 
 use crate::cli::{EXIT_NO, EXIT_USAGE, FileArguments, print_diagnostics};
-use crate::config::files::{Loaded, Paths, load_all, read_secrets};
+use crate::config::files::{Paths, load, read_secrets};
 use crate::config::report::{Report, Severity};
 use crate::serve::reload::log_diagnostics;
 
@@ -57,8 +57,9 @@ impl Serve {
         }
         raise_open_files();
         let report = Report::default();
-        let Loaded { server, state, read } = load_all(&paths, &report);
+        let (server, state) = load(&paths, &report);
         let secrets = read_secrets(&server, &report);
+        let inputs = report.take_inputs();
         let state = state.filter(|_| !report.has_errors());
         let diagnostics = report.into_sorted();
         let filter = log.as_deref().or(server.log.as_deref()).unwrap_or(DEFAULT_LOG);
@@ -76,7 +77,7 @@ impl Serve {
         };
         start_log(filter);
         log_diagnostics(&diagnostics);
-        match crate::serve::serve(paths, server, state, secrets, &read, early_hangup) {
+        match crate::serve::serve(paths, server, state, secrets, inputs, early_hangup) {
             Ok(()) => ExitCode::SUCCESS,
             Err(error) => {
                 eprintln!("meridian: {error}");

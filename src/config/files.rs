@@ -1,16 +1,16 @@
 //! Reads the configuration's files: the I/O in front of `build`, for `serve`, `check`, `explain` and
 //! every reload alike.
 
-use std::cell::RefCell;
 use std::fs;
 use std::io;
 use std::net::SocketAddr;
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use crate::config::admin::{SHORTEST_TOKEN, Token, TokenError};
 use crate::config::build::{Files, build};
 use crate::config::cookies::parse_secrets;
+use crate::config::inputs::{Input, InputKind, Mark};
 use crate::config::privileges::Privileges;
 use crate::config::reader::Place;
 use crate::config::report::{Report, Source};
@@ -47,59 +47,21 @@ pub struct Paths {
 /// Reads everything and builds the state. Mistakes are reported; there is a state if there is no
 /// error.
 pub fn load(paths: &Paths, report: &Report) -> (Server, Option<State>) {
-    let Loaded { server, state, .. } = load_all(paths, report);
-    (server, state)
-}
-
-/// What [`load_all`] made of the files.
-#[derive(Debug)]
-pub struct Loaded {
-    /// The server's settings.
-    pub server: Server,
-    /// The state; none if there is an error.
-    pub state: Option<State>,
-    /// The files and folders that were read, and that a reload reads again; secrets too.
-    pub read: Vec<PathBuf>,
-}
-
-/// As [`load`], and says what was read.
-pub fn load_all(paths: &Paths, report: &Report) -> Loaded {
     let server = read_server(paths, report);
     let files = Files { zones: read_zones(&server.zones, report), ..read_geo(&server, report) };
-    let named = RefCell::new(Vec::new());
     let read = |path: &Path| {
-        named.borrow_mut().push(path.to_owned());
+        note(path, InputKind::File, report);
         read_text(path)
     };
     let state = build(&files, &server, &read, report);
-    let mut read = vec![server_file(paths), server.zones.clone(), server.geo.clone()];
-    let geo = [&files.regions, &files.subnets, &files.rtt];
-    let sources = files.zones.iter().chain(geo.into_iter().flatten());
-    read.extend(sources.map(|source| source.path().to_owned()));
-    read.extend(files.database.into_iter().map(|(path, _)| path));
-    read.extend(named.into_inner());
-    read.extend(secret_files(&server).cloned());
-    read.retain(|path| !is_absent(path));
-    Loaded { server, state, read }
-}
-
-/// The file of the server's settings.
-fn server_file(paths: &Paths) -> PathBuf {
-    let folder = paths.folder.as_deref().unwrap_or_else(|| Path::new(""));
-    paths.config.clone().unwrap_or_else(|| folder.join(DEFAULT_CONFIG))
-}
-
-/// The files that [`read_secrets`] reads.
-fn secret_files(server: &Server) -> impl Iterator<Item = &PathBuf> {
-    let tls = server.tls.iter().flat_map(|tls| [&tls.cert, &tls.key]);
-    let token = server.admin.iter().filter_map(|admin| admin.token_file.as_ref());
-    tls.chain(token).chain(&server.cookies.secret_file).map(|(path, _)| path)
+    (server, state)
 }
 
 /// Reads the server's settings alone.
 pub fn read_server(paths: &Paths, report: &Report) -> Server {
     let folder = paths.folder.as_deref().unwrap_or_else(|| Path::new(""));
-    let path = server_file(paths);
+    let path = paths.config.clone().unwrap_or_else(|| folder.join(DEFAULT_CONFIG));
+    note(&path, InputKind::File, report);
     // The default file may be missing, a named one may not.
     let source =
         if paths.config.is_none() && is_absent(&path) { None } else { read_source(&path, report) };
@@ -152,12 +114,15 @@ pub fn read_secrets(server: &Server, report: &Report) -> Secrets {
 
 fn read_certificate(server: &Server, report: &Report) -> Option<Certificate> {
     let Tls { cert: (cert, cert_place), key: (key, key_place), .. } = server.tls.as_ref()?;
-    let read = |path: &Path, place: &Place| match read_regular(path) {
-        Ok(content) => Some(content),
-        Err(error) => {
-            let message = format!("{} cannot be read: {error}", path.display());
-            place.error(report, message, "name a file in PEM that the server can read");
-            None
+    let read = |path: &Path, place: &Place| {
+        note(path, InputKind::File, report);
+        match read_regular(path) {
+            Ok(content) => Some(content),
+            Err(error) => {
+                let message = format!("{} cannot be read: {error}", path.display());
+                place.error(report, message, "name a file in PEM that the server can read");
+                None
+            }
         }
     };
     let (chain, secret) = (read(cert, cert_place), read(key, key_place));
@@ -244,6 +209,7 @@ fn read_key(key: &TsigKey, report: &Report) -> Option<Key> {
 /// Reads a file with a secret; `make` is a command that prints one.
 fn read_secret(path: &Path, place: &Place, make: &str, report: &Report) -> Option<String> {
     let shown = path.display();
+    note(path, InputKind::File, report);
     let text = match read_text(path) {
         Ok(text) => text,
         Err(error) => {
@@ -298,8 +264,34 @@ fn unreadable(path: &Path, error: &io::Error, help: &str, report: &Report) {
     report.error(path, None, "", format!("cannot be read: {error}"), help);
 }
 
+/// Notes what is about to be read, as it is now: a change while it is read is then found later.
+fn note(path: &Path, kind: InputKind, report: &Report) {
+    report.note(Input { path: path.to_owned(), kind, mark: mark_of(path, kind) });
+}
+
+/// What tells the present state of a file or folder from others.
+pub fn mark_of(path: &Path, kind: InputKind) -> Mark {
+    match kind {
+        InputKind::Folder { ending } => list(path, ending).map_or(Mark::Absent, Mark::Folder),
+        InputKind::File => match fs::metadata(path) {
+            Ok(found) => Mark::File {
+                identity: (found.dev(), found.ino()),
+                size: found.size(),
+                modified: (found.mtime(), found.mtime_nsec()),
+                changed: (found.ctime(), found.ctime_nsec()),
+            },
+            Err(_) => Mark::Absent,
+        },
+    }
+}
+
 /// The files of a folder with an ending, hidden ones aside, by name.
-fn files_of(folder: &Path, ending: &str) -> io::Result<Vec<PathBuf>> {
+fn files_of(folder: &Path, ending: &'static str, report: &Report) -> io::Result<Vec<PathBuf>> {
+    note(folder, InputKind::Folder { ending }, report);
+    list(folder, ending)
+}
+
+fn list(folder: &Path, ending: &str) -> io::Result<Vec<PathBuf>> {
     let mut files = Vec::new();
     for entry in fs::read_dir(folder)? {
         let path = entry?.path();
@@ -314,7 +306,7 @@ fn files_of(folder: &Path, ending: &str) -> io::Result<Vec<PathBuf>> {
 }
 
 fn read_zones(folder: &Path, report: &Report) -> Vec<Source> {
-    let files = match files_of(folder, "toml") {
+    let files = match files_of(folder, "toml", report) {
         Ok(files) => files,
         Err(error) => {
             let help = "make the folder, or name another with zones = \"DIR\" or --zones DIR";
@@ -330,6 +322,7 @@ fn read_zones(folder: &Path, report: &Report) -> Vec<Source> {
 }
 
 fn read_source(path: &Path, report: &Report) -> Option<Source> {
+    note(path, InputKind::File, report);
     match read_text(path) {
         Ok(text) => Some(Source::new(path, text)),
         Err(error) if error.kind() == io::ErrorKind::InvalidData => {
@@ -347,7 +340,7 @@ fn read_source(path: &Path, report: &Report) -> Option<Source> {
 /// Reads the location data; the folder may be missing unless it was named.
 fn read_geo(server: &Server, report: &Report) -> Files {
     let folder = &server.geo;
-    let databases = match files_of(folder, "mmdb") {
+    let databases = match files_of(folder, "mmdb", report) {
         Ok(databases) => databases,
         Err(error) if error.kind() == io::ErrorKind::NotFound && !server.geo_is_named => {
             let help = "make the folder and put a *.mmdb database or subnets.toml into it";
@@ -363,13 +356,17 @@ fn read_geo(server: &Server, report: &Report) -> Files {
     };
     let optional = |name: &str| {
         let path = folder.join(name);
+        note(&path, InputKind::File, report);
         if is_absent(&path) { None } else { read_source(&path, report) }
     };
-    let database = only_database(&databases, report).and_then(|path| match read_regular(path) {
-        Ok(data) => Some((path.to_owned(), data)),
-        Err(error) => {
-            unreadable(path, &error, "make the file readable for the server", report);
-            None
+    let database = only_database(&databases, report).and_then(|path| {
+        note(path, InputKind::File, report);
+        match read_regular(path) {
+            Ok(data) => Some((path.to_owned(), data)),
+            Err(error) => {
+                unreadable(path, &error, "make the file readable for the server", report);
+                None
+            }
         }
     });
     Files {

@@ -10,6 +10,8 @@ use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 
+use crate::config::inputs::Input;
+
 /// How bad it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
@@ -122,10 +124,12 @@ impl Source {
     }
 }
 
-/// All mistakes of one run. Readers share it, so it is written through a shared reference.
+/// What came of one run: all mistakes, and what it looked at. Readers share it, so it is written through
+/// a shared reference.
 #[derive(Debug, Default)]
 pub struct Report {
     diagnostics: RefCell<Vec<Diagnostic>>,
+    inputs: RefCell<Vec<Input>>,
 }
 
 impl Report {
@@ -160,6 +164,16 @@ impl Report {
         let (key, message, help) = (key.into(), message.into(), help.into());
         let (severity, file) = (Severity::Warning, file.to_owned());
         self.add(Diagnostic { severity, file, position, key, message, help });
+    }
+
+    /// Notes a file or folder that is about to be read.
+    pub fn note(&self, input: Input) {
+        self.inputs.borrow_mut().push(input);
+    }
+
+    /// Takes out what was noted so far.
+    pub fn take_inputs(&self) -> Vec<Input> {
+        self.inputs.take()
     }
 
     /// True if there is an error, warnings aside.

@@ -124,6 +124,8 @@ pub struct Server {
     pub probe_source: Vec<IpAddr>,
     /// How old a measured round-trip time may be.
     pub rtt_max_age: Duration,
+    /// Whether a change of a file reloads.
+    pub watch: bool,
     /// Whether monitors may run programs.
     pub allow_exec: bool,
     /// Whether addresses that the machine does not have (yet) may be listened on.
@@ -168,6 +170,7 @@ impl Default for Server {
             log: None,
             probe_source: Vec::new(),
             rtt_max_age: DEFAULT_RTT_MAX_AGE,
+            watch: false,
             allow_exec: false,
             freebind: false,
             privileges: None,
@@ -302,9 +305,10 @@ impl Server {
             self.probe_source = value.one_or_list().iter().filter_map(Value::address).collect();
         }
         let flag = |key| table.optional(key).and_then(|value| value.boolean()).unwrap_or(false);
+        self.watch = flag("watch");
         self.allow_exec = flag("allow_exec");
         self.freebind = flag("freebind");
-        table.not_offered(&["watch", "reload_guard"]);
+        table.not_offered(&["reload_guard"]);
         table.finish();
     }
 }

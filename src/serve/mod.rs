@@ -32,22 +32,23 @@ pub mod stream;
 pub mod tls;
 pub mod traffic;
 pub mod udp;
+pub mod watch;
 
 use std::hash::{BuildHasher, RandomState};
 use std::io;
 use std::net::{SocketAddr, UdpSocket};
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
-use tokio::sync::{mpsc, watch};
+use tokio::sync::mpsc;
 use tracing::{info, warn};
 
 use crate::admin::{Phase, Running, Service};
 use crate::config::files::{Paths, Secrets};
+use crate::config::inputs::Input;
 use crate::config::server::{Server, TcpSettings, UdpSettings};
 use crate::probe::{Prober, ProberError, ProberSettings};
 use crate::serve::activation::{Passed, PassedError};
@@ -97,13 +98,18 @@ pub enum ServeError {
     /// TLS cannot be set up.
     #[error("cannot serve TLS: {0}")]
     Tls(#[from] tokio_rustls::rustls::Error),
+    /// Files cannot be watched.
+    #[error(
+        "cannot watch files: {0}; allow more with sysctl fs.inotify.max_user_instances, or set watch = false"
+    )]
+    Watch(#[source] io::Error),
     /// The system refuses threads, signals or sockets.
     #[error("cannot start: {0}")]
     System(#[from] io::Error),
 }
 
 /// Serves a state until SIGTERM or SIGINT; SIGHUP reads the files again; `secrets` are what files
-/// have that are kept from others; `read` are the files and folders; `early_hangup` tells of one that came
+/// have that are kept from others; `inputs` is what was looked at; `early_hangup` tells of one that came
 /// while they were read the first time.
 ///
 /// # Errors
@@ -113,13 +119,13 @@ pub fn serve(
     server: Server,
     mut state: State,
     secrets: Secrets,
-    read: &[PathBuf],
+    inputs: Vec<Input>,
     early_hangup: Arc<AtomicBool>,
 ) -> Result<(), ServeError> {
     let account = server.privileges.as_ref().map(Account::find).transpose()?;
     let sockets = Sockets::open(&server, Passed::from_environment()?)?;
     match &account {
-        Some(account) => account.assume(read, &server.state)?,
+        Some(account) => account.assume(&inputs, &server.state)?,
         None => drop_spare_capabilities(),
     }
     // The first threads: what they may is what is left by now.
@@ -166,6 +172,7 @@ pub fn serve(
     let followers = Followers { keeper, notifier, manager: Arc::clone(&manager) };
     let reloader =
         Reloader::new(paths, server.clone(), Arc::clone(&control), serials, secrets, followers);
+    reloader.note_inputs(inputs);
     let run = run(&server, &control, Arc::new(reloader), sockets, signals, &manager, &early_hangup);
     runtime.block_on(run)?;
     control.stop_probing();
@@ -193,8 +200,8 @@ fn cores() -> usize {
 fn streams(
     live: &Live,
     settings: &TcpSettings,
-) -> (Streams, watch::Sender<bool>, impl Future<Output = ()> + use<>) {
-    let (stop, stopped) = watch::channel(false);
+) -> (Streams, tokio::sync::watch::Sender<bool>, impl Future<Output = ()> + use<>) {
+    let (stop, stopped) = tokio::sync::watch::channel(false);
     let (alive, mut ended) = mpsc::channel(1);
     let streams = Streams {
         live: live.clone(),
@@ -338,6 +345,7 @@ async fn run(
     }
     encrypted.start(&streams)?;
     drop(streams);
+    let mut changes = watch::start(server.watch, reloader.inputs()).map_err(ServeError::Watch)?;
     // Before anybody is told that the server is ready: a hangup after that is in `signals` alone, and one
     // hangup is one reload.
     let mut wanted = early_hangup.swap(false, Ordering::Relaxed);
@@ -372,6 +380,8 @@ async fn run(
         tokio::select! {
             // One that comes during a reload is followed by another: files may have changed since.
             _ = signals.hangup.recv() => wanted = true,
+            // A channel that is closed is passed over.
+            Some(()) = changes.recv() => wanted = true,
             result = finished => {
                 if let Err(error) = result {
                     warn!(%error, "the reload failed; the old state is kept");

@@ -5,7 +5,7 @@ use std::ffi::CString;
 use std::fs::{self, File};
 use std::io;
 use std::os::unix::fs::{DirBuilderExt, chown};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use nix::unistd::{Gid, Group, Uid, User, getegid, geteuid, initgroups, setgid, setuid};
 use rustix::thread::{
@@ -14,6 +14,7 @@ use rustix::thread::{
 };
 use tracing::{info, warn};
 
+use crate::config::inputs::{Input, Mark};
 use crate::config::privileges::Privileges;
 
 /// How many files are named in an error.
@@ -114,7 +115,7 @@ impl Account {
     ///
     /// # Errors
     /// [`PrivilegesError`].
-    pub fn assume(&self, read: &[PathBuf], state: &Path) -> Result<(), PrivilegesError> {
+    pub fn assume(&self, inputs: &[Input], state: &Path) -> Result<(), PrivilegesError> {
         let Self { user, group, uid, gid } = self;
         if geteuid().is_root() {
             self.make_state_folder(state);
@@ -129,7 +130,7 @@ impl Account {
         }
         set_no_new_privs(true).map_err(failure(user, "PR_SET_NO_NEW_PRIVS"))?;
         drop_capabilities().map_err(failure(user, "giving capabilities up"))?;
-        self.check(read)?;
+        self.check(inputs)?;
         info!(user, group, "running without privileges");
         Ok(())
     }
@@ -147,8 +148,10 @@ impl Account {
     }
 
     /// Checks that files and folders can be read.
-    fn check(&self, read: &[PathBuf]) -> Result<(), PrivilegesError> {
-        let refused: Vec<_> = read.iter().filter(|path| is_refused(path)).collect();
+    fn check(&self, inputs: &[Input]) -> Result<(), PrivilegesError> {
+        let found = inputs.iter().filter(|input| input.mark != Mark::Absent);
+        let refused: Vec<_> =
+            found.map(|input| &input.path).filter(|path| is_refused(path)).collect();
         if refused.is_empty() {
             return Ok(());
         }

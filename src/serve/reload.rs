@@ -4,11 +4,13 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use arc_swap::ArcSwapOption;
+use tokio::sync::watch;
 use tracing::{error, info, warn};
 
 use crate::changes::Changes;
 use crate::config::admin::Token;
 use crate::config::files::{Paths, Secrets, load, read_secrets};
+use crate::config::inputs::Input;
 use crate::config::report::{Diagnostic, Report, Severity};
 use crate::config::server::{Server, UdpSettings};
 use crate::config::tls::Tls;
@@ -32,6 +34,8 @@ pub struct Reloader {
     followers: Followers,
     /// The certificate that clients are shown.
     certificate: Option<Arc<CurrentCertificate>>,
+    /// What was looked at the last time.
+    inputs: watch::Sender<Arc<[Input]>>,
     /// What is served. Held for the length of a reload: they follow one another.
     served: Mutex<Served>,
 }
@@ -101,12 +105,23 @@ impl Reloader {
         let served = Mutex::new(Served { generation: 1, serials });
         let token = ArcSwapOption::from(secrets.token.map(Arc::new));
         let certificate = secrets.certificate.as_ref().map(CurrentCertificate::new).map(Arc::new);
-        Self { paths, server, control, token, certificate, followers, served }
+        let inputs = watch::Sender::new(Arc::from([]));
+        Self { paths, server, control, token, certificate, followers, inputs, served }
     }
 
     /// Tells secondaries of the zones that are served.
     pub fn notify(&self) {
         self.followers.notifier.tell(&self.control.live().load().state);
+    }
+
+    /// Tells what was looked at, now by whoever read the files first, later by each reload.
+    pub fn note_inputs(&self, inputs: Vec<Input>) {
+        self.inputs.send_replace(Arc::from(inputs));
+    }
+
+    /// What was looked at the last time.
+    pub fn inputs(&self) -> watch::Receiver<Arc<[Input]>> {
+        self.inputs.subscribe()
     }
 
     /// The certificate that clients are shown, if TLS is served.
@@ -154,6 +169,7 @@ impl Reloader {
         let report = Report::default();
         let (server, state) = load(&self.paths, &report);
         let secrets = read_secrets(&server, &report);
+        self.note_inputs(report.take_inputs());
         let state = state.filter(|_| !report.has_errors());
         let diagnostics = report.into_sorted();
         let refused = |reason, diagnostics| {
@@ -202,6 +218,7 @@ impl Reloader {
         let limit = |server: &Server| server.admin.as_ref().map(|admin| admin.metrics_limit);
         let settings = [
             ("listen", self.server.listen == server.listen),
+            ("watch", self.server.watch == server.watch),
             ("workers", self.server.workers == server.workers),
             ("log", self.server.log == server.log),
             ("udp", udp(&self.server) == udp(server)),

@@ -382,7 +382,7 @@ fn what_is_not_offered_yet_is_an_error() {
         r#"
         server | [server] => [tls]\ndot = ["127.0.0.1:853"]\n[server] | tls |
         server | [server] => [cluster]\nbucket = "meridian"\n[server] | cluster |
-        server | workers = 1 => watch = true | watch |
+        server | workers = 1 => reload_guard = 0.5 | reload_guard |
         "#,
     );
 }
