@@ -391,7 +391,8 @@ pub(crate) fn lines(section: &[Record]) -> Vec<String> {
 }
 
 impl Record {
-    fn line(&self) -> String {
+    /// The record as `owner ttl TYPE data`.
+    pub(crate) fn line(&self) -> String {
         format!("{} {} {} {}", self.owner, self.ttl, type_text(self.rtype), self.data)
     }
 }
