@@ -16,6 +16,8 @@ import dns.query
 import dns.rcode
 import dns.rdatatype
 import dns.resolver
+import dns.tsig
+import dns.tsigkeyring
 import dns.zone
 
 ADDRESS = "127.0.0.1"
@@ -160,6 +162,26 @@ def transfer(server):
         assert error.rcode in (dns.rcode.REFUSED, dns.rcode.NOTAUTH), error
     else:
         raise AssertionError("a stranger got the zone")
+
+
+def signed_transfer(server):
+    keyring = dns.tsigkeyring.from_text({"key": "c2VjcmV0IG9mIDE2IG9jdGV0cw=="})
+    messages = list(
+        dns.query.xfr(
+            ADDRESS,
+            "example.test",
+            port=server.port,
+            lifetime=TIME,
+            keyring=keyring,
+            keyalgorithm=dns.tsig.HMAC_SHA256,
+            relativize=False,
+        )
+    )
+    assert all(message.had_tsig for message in messages), "a message without a signature"
+    sets = [rrset for message in messages for rrset in message.answer]
+    assert sets[0].rdtype == sets[-1].rdtype == dns.rdatatype.SOA, sets
+    zone = dns.zone.from_xfr(iter(messages), relativize=False)
+    assert zone.get_rdataset("static.example.test.", "TXT") is not None, "a record is missing"
 
 
 def stub_resolver(server):

@@ -13,7 +13,9 @@ use crate::table::Transport;
 /// One worker, so that replies keep the order of their queries.
 const SETTINGS: &str = "[server]\nlisten = [\"127.0.0.1:0\"]\nworkers = 1\n\
     identity = { nsid = \"conformance\" }\n\
-    [tls]\ncert = \"cert.pem\"\nkey = \"key.pem\"\ndot = [\"127.0.0.1:0\"]\ndoh = [\"127.0.0.1:0\"]\n";
+    [tls]\ncert = \"cert.pem\"\nkey = \"key.pem\"\ndot = [\"127.0.0.1:0\"]\ndoh = [\"127.0.0.1:0\"]\n    doq = [\"127.0.0.1:0\"]\n";
+/// The key of transfers.
+const KEY: &str = "[tsig_keys.key]\nsecret = \"c2VjcmV0IG9mIDE2IG9jdGV0cw==\"\n";
 /// What is off by default is on, and the other way round.
 const OTHER: &str = "[server]\nlisten = [\"127.0.0.1:0\"]\nworkers = 1\n\
     [chaos]\nversion = \"meridian\"\nhostname = \"host\"\nid = \"one\"\n\
@@ -158,7 +160,7 @@ impl Resolution {
 
 fn site(settings: &str) -> Site {
     let site = Site::new();
-    site.write("meridian.toml", settings);
+    site.write("meridian.toml", format!("{settings}\n{KEY}"));
     site.write("zones/example.test.zone", own_file("../data/example.test.zone"));
     site.write("zones/example.test.toml", zone_file());
     site.write("geo/subnets.toml", SUBNETS);
