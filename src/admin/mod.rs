@@ -3,6 +3,7 @@
 //! ```text
 //! listen ─► connection (how many, how long) ─► guard (who may) ─► ready, status, explain
 //!                                                                 overrides, push, reload
+//!                                                └► page
 //! ```
 //!
 //! It reads what `serve::control` copies for it, and changes things through it alone: the path of a
@@ -12,7 +13,9 @@ mod connection;
 pub mod error;
 mod explain;
 mod guard;
+pub mod load_balancers;
 pub mod overrides;
+mod page;
 mod push;
 mod ready;
 mod reload;
@@ -146,6 +149,8 @@ fn router(service: &Arc<Service>, address: SocketAddr) -> Router {
     Router::new()
         .route("/livez", get(ready::livez))
         .route("/readyz", get(ready::readyz))
+        .route("/", get(page::index))
+        .route("/assets/{file}", get(page::asset))
         .method_not_allowed_fallback(error::not_allowed)
         .merge(guarded)
         .layer(DefaultBodyLimit::max(LONGEST_BODY))
