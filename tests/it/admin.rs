@@ -2,7 +2,9 @@
 //! and `push` in health.md). Health is pushed here, so that no origin has to be there.
 
 mod access;
+mod browser;
 mod commands;
+mod dashboard;
 mod explain;
 mod http;
 mod limits;
