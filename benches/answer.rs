@@ -22,12 +22,14 @@ use meridian::serve::live::Moment;
 use meridian::serve::mmsg::MAX_REPLY;
 use meridian::serve::reply::{Arrival, answer};
 use meridian::serve::sessions::SharedSessions;
-use meridian::serve::udp::{OwnSequences, answer_one};
+use meridian::serve::udp::{OwnSequences, answer_and_tell, answer_one};
 use meridian::state::State;
 use meridian::steer::decide;
 use meridian::steer::pool::Family;
 use meridian::steer::pool::PoolId;
 use meridian::steer::session::{Failback, SessionAffinity, SessionSettings};
+use meridian::tally::counters::{Counts, Fixed};
+use meridian::tally::{Alone, Shared, Tally};
 use meridian::wire::write::write;
 use meridian::wire::{Repeated, Transport};
 
@@ -123,6 +125,27 @@ fn steps(criterion: &mut Criterion) {
             answer_one(message(), RESOLVER, &Cookies::OFF, &moment.quick, &responder, &mut out)
         });
     });
+    let counts = Counts::new(Arc::clone(&moment.state.layout));
+    let fixed = Fixed::default();
+    let (own, shared) =
+        (Tally::<Alone>::new(&fixed, &counts), Tally::<Shared>::new(&fixed, &counts));
+    let mut told = [0; MAX_REPLY];
+    criterion.bench_function("octets to octets, short way, counted", |b| {
+        b.iter(|| {
+            let (message, quick) = (message(), &moment.quick);
+            let answered =
+                answer_and_tell(message, RESOLVER, &Cookies::OFF, quick, &responder, &mut told);
+            answered.map(|(length, served)| {
+                own.count(&served);
+                length
+            })
+        });
+    });
+    let served =
+        answer_and_tell(&queries[0], RESOLVER, &Cookies::OFF, &moment.quick, &responder, &mut told);
+    let (_, served) = served.expect("a reply");
+    criterion.bench_function("count, one writer", |b| b.iter(|| own.count(black_box(&served))));
+    criterion.bench_function("count, shared", |b| b.iter(|| shared.count(black_box(&served))));
     let secrets = Secrets { current: Secret([7; 16]), previous: None };
     let cookies = Cookies::new(Some(secrets), 1000);
     // A resolver that was here before.

@@ -9,6 +9,7 @@ use arrayvec::ArrayVec;
 use crate::cookies::{CLIENT, SERVER};
 use crate::query::Rcode;
 use crate::rr::{Rdata, RecordType, RrSet, Ttl};
+use crate::served::Steered;
 use crate::steer::load_balancer::LoadBalancer;
 use crate::steer::{NoAnswer, Pick};
 use crate::zone::node::{Glue, Node, Zone};
@@ -33,6 +34,10 @@ pub struct Answer<'s> {
     pub ecs_scope: u8,
     /// The extended error, for clients with EDNS.
     pub extended_error: Option<ExtendedError<'s>>,
+    /// The number of the zone that it is from.
+    pub zone: Option<u32>,
+    /// What steering made of it, to be counted.
+    pub steered: Option<Steered>,
     /// The load balancer that steered the answer, or failed to.
     pub steered_by: Option<&'s LoadBalancer>,
     /// The name in the zone that answers, in wire form: the one asked for, the wildcard that stands for it,
@@ -134,6 +139,8 @@ impl<'s> Answer<'s> {
             glue: None,
             ecs_scope: 0,
             extended_error: None,
+            zone: None,
+            steered: None,
             steered_by: None,
             matched: None,
             extras: Extras::default(),

@@ -59,6 +59,11 @@ impl Changes {
 }
 
 impl Difference {
+    /// True if nothing is different.
+    pub fn is_empty(&self) -> bool {
+        self.added.is_empty() && self.removed.is_empty() && self.changed.is_empty()
+    }
+
     fn between(old: &Described, new: &Described) -> Self {
         let only_in = |these: &Described, those: &Described| {
             these.keys().filter(|name| !those.contains_key(*name)).cloned().collect()

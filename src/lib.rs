@@ -23,11 +23,12 @@
 //! - [`steer`] takes the load balancer and the place to the origins of the answer.
 //! - [`answer`] is the result as data, borrowed from the state.
 //! - [`wire`] writes it, cut to the size that client and transport allow.
+//! - [`served`] is what was answered in a few octets, and [`tally`] counts it.
 //! - [`cookies`] tells who has the address that it claims; [`limit`] how often who does not is answered.
 //!
 //! All of them read one [`state::State`], which [`config`] builds from the files and a reload
 //! replaces whole. [`explain`] shows the steps of a decision, [`simulate`] the shares of many,
-//! [`changes`] what a reload changed, and [`serial`] keeps SOA serials. [`name`] and [`rr`] are the
+//! [`changes`] what a reload changed, [`journal`] what happened since the start, and [`serial`] keeps SOA serials. [`name`] and [`rr`] are the
 //! words that everything is written in. [`cli`] is the command line. [`probe`] tries one address once,
 //! in the way of its monitor.
 //!
@@ -49,6 +50,7 @@ pub mod config;
 pub mod cookies;
 pub mod explain;
 pub mod health;
+pub mod journal;
 pub mod limit;
 pub mod locate;
 pub mod name;
@@ -65,11 +67,13 @@ pub mod scope;
 pub mod serial;
 #[allow(clippy::disallowed_methods, reason = "the edge: sockets, clock")]
 pub mod serve;
+pub mod served;
 pub mod simulate;
 pub mod state;
 #[allow(clippy::disallowed_methods, reason = "the edge: the files of the state folder")]
 pub mod state_folder;
 pub mod steer;
+pub mod tally;
 pub mod timestamp;
 pub mod wire;
 pub mod zone;

@@ -12,10 +12,11 @@ use crate::locate::place::Place;
 use crate::name::{MAX_NAME, wire_length};
 use crate::query::{CLASS_CH, ClientSubnet, Question, Rcode, Request};
 use crate::rr::{Rdata, RecordType, RrSet, Ttl};
+use crate::served::{Choice, Steered};
 use crate::state::State;
-use crate::steer::load_balancer::{ClientSource, LoadBalancer};
+use crate::steer::load_balancer::{ClientSource, LoadBalancer, LoadBalancerId};
 use crate::steer::plan::Plan;
-use crate::steer::pool::Family;
+use crate::steer::pool::{Family, PoolId};
 use crate::steer::session::{Session, scope_of};
 use crate::steer::{Apart, Memory, NoAnswer, Outcome, Pick, decide, pick};
 use crate::zone::lookup::Found;
@@ -55,6 +56,8 @@ impl Client {
 pub struct ClientPlace {
     /// Where the client is.
     pub place: Place,
+    /// The number of that place in the location table.
+    pub place_index: u32,
     /// The address that says so.
     pub address: Option<IpAddr>,
     /// True if the address is the query's client subnet, not its source.
@@ -116,6 +119,7 @@ pub fn place_client(state: &State, balancer: &LoadBalancer, client: &Client) -> 
     }
     ClientPlace {
         place: located.map(|located| located.place).unwrap_or_default(),
+        place_index: located.map_or(u32::MAX, |located| located.place_index),
         address: known.map(|(address, _)| address),
         by_subnet: by_subnet.is_some(),
         session_subnet,
@@ -149,12 +153,14 @@ impl<'s, S: Memory> Responder<'s, S> {
 
     /// Fills an empty answer in: it is large, and moving it is a good part of a query's cost.
     fn fill(&self, question: &Question<'_>, client: Client, answer: &mut Answer<'s>) {
-        let Some(zone) = self.state.zones.find(&question.key, question.record_type) else {
+        let found = self.state.zones.find_numbered(&question.key, question.record_type);
+        let Some((number, zone)) = found else {
             answer.rcode = Rcode::Refused;
             answer.extended_error = Some(ExtendedError::NotAuthoritative);
             return;
         };
         answer.authoritative = true;
+        answer.zone = Some(number);
         Walk { responder: self, zone, client, record_type: question.record_type, answer }
             .from(&question.key);
     }
@@ -167,6 +173,14 @@ struct Walk<'w, 's, S> {
     client: Client,
     record_type: RecordType,
     answer: &'w mut Answer<'s>,
+}
+
+/// The origins of an answer, and how they were come to.
+struct Chosen<'s> {
+    family: Family,
+    pick: Pick<'s>,
+    /// True if no candidate is available.
+    is_fallback: bool,
 }
 
 /// Where the walk goes on.
@@ -233,17 +247,18 @@ impl<'s, S: Memory> Walk<'_, 's, S> {
     /// Answers from a node: steered types from its load balancer, else its records of the type,
     /// else its alias, else NODATA.
     fn node(&mut self, node: &'s Node, owner: Owner<'s>) -> Step<'s> {
-        if let Some(balancer) = node.steered.and_then(|id| self.responder.state.balancer(id)) {
+        let steered = node.steered.and_then(|id| Some((id, self.responder.state.balancer(id)?)));
+        if let Some((id, balancer)) = steered {
             let is_steered = self.record_type.is_steered() || self.record_type == RecordType::ANY;
             // A CNAME answers every type.
             if is_steered || balancer.aliases {
-                return self.steer(balancer, owner);
+                return self.steer(id, balancer, owner);
             }
             if let Some(by) = balancer.hint_slots
                 && node.hinted.contains(&self.record_type)
                 && let Some(set) = node.rrset(self.record_type)
             {
-                self.hint(balancer, by, set, owner);
+                self.hint((id, balancer), by, set, owner);
                 return Step::Done;
             }
         }
@@ -265,7 +280,12 @@ impl<'s, S: Memory> Walk<'_, 's, S> {
     }
 
     /// Answers a steered type.
-    fn steer(&mut self, balancer: &'s LoadBalancer, owner: Owner<'s>) -> Step<'s> {
+    fn steer(
+        &mut self,
+        id: LoadBalancerId,
+        balancer: &'s LoadBalancer,
+        owner: Owner<'s>,
+    ) -> Step<'s> {
         let Responder { state, sequences, .. } = *self.responder;
         let client = place_client(state, balancer, &self.client);
         self.answer.steered_by = Some(balancer);
@@ -279,8 +299,11 @@ impl<'s, S: Memory> Walk<'_, 's, S> {
             RecordType::ANY => families.extend(Family::ALL),
             _ => {}
         }
-        match self.choose(balancer, &client, &families, sequences) {
-            Ok(Some((family, pick))) => {
+        let chosen = self.choose(balancer, &client, &families, sequences);
+        let noted = chosen.as_ref().map(Option::as_ref).map_err(|_| ());
+        self.note(id, balancer, &client, noted);
+        match chosen {
+            Ok(Some(Chosen { family, pick, .. })) => {
                 // The parts of a chain hold for the narrowest of their scopes.
                 self.answer.ecs_scope = self.answer.ecs_scope.max(client.ecs_scope);
                 let record_type = match family {
@@ -314,6 +337,33 @@ impl<'s, S: Memory> Walk<'_, 's, S> {
         Step::Done
     }
 
+    /// Notes what a load balancer made of the query; none where its pool has nothing of the type.
+    fn note(
+        &mut self,
+        id: LoadBalancerId,
+        balancer: &LoadBalancer,
+        client: &ClientPlace,
+        chosen: Result<Option<&Chosen<'s>>, ()>,
+    ) {
+        let pool_of = |chosen: &Chosen<'s>| chosen.pick.pool;
+        let choice = match chosen {
+            Ok(Some(chosen)) if chosen.is_fallback => Choice::Fallback,
+            Ok(Some(chosen)) => {
+                balancer.position(pool_of(chosen)).map_or(Choice::NoData, Choice::Candidate)
+            }
+            Ok(None) => Choice::NoData,
+            Err(()) => Choice::Failure,
+        };
+        let number = u32::try_from(choice.number(balancer.slots.len())).unwrap_or(0);
+        let chosen = chosen.ok().flatten();
+        self.answer.steered = Some(Steered {
+            counter: self.responder.state.layout.first(id).saturating_add(number),
+            pool: chosen.map(pool_of),
+            place: client.place_index,
+            is_last_resort: chosen.is_some_and(|chosen| chosen.pick.is_last_resort),
+        });
+    }
+
     /// The origins of an answer, for the first of the families that has any.
     fn choose(
         &self,
@@ -321,22 +371,34 @@ impl<'s, S: Memory> Walk<'_, 's, S> {
         client: &ClientPlace,
         families: &[Family],
         memory: &impl Memory,
-    ) -> Result<Option<(Family, Pick<'s>)>, NoAnswer> {
+    ) -> Result<Option<Chosen<'s>>, NoAnswer> {
         let Responder { state, plan, .. } = *self.responder;
         let (steering, place) = (state.steering(plan), &client.place);
         if let Some((affinity, subnet)) = balancer.sessions.as_ref().zip(client.session_subnet) {
             let session = Session::find(affinity, subnet, memory);
-            return session.pick(&steering, balancer, place, families, memory);
+            let picked = session.pick(&steering, balancer, place, families, memory)?;
+            return Ok(picked.map(|(family, pick)| {
+                // A session tells its pool; whether that is the last choice, the decision tells.
+                let is_fallback = |pool: PoolId| {
+                    pool == balancer.fallback_pool
+                        && session.decide(&steering, balancer, place).outcome
+                            == Outcome::Fallback(pool)
+                };
+                Chosen { family, is_fallback: is_fallback(pick.pool), pick }
+            }));
         }
         let family = if families.contains(&Family::V6) && !families.contains(&Family::V4) {
             Family::V6
         } else {
             Family::V4
         };
-        match decide(&steering, balancer, place, family, memory).outcome {
+        let outcome = decide(&steering, balancer, place, family, memory).outcome;
+        let is_fallback = matches!(outcome, Outcome::Fallback(_));
+        match outcome {
             Outcome::Available(pool) | Outcome::Fallback(pool) => {
                 let of = |&family| {
-                    Some((family, pick(&steering, balancer, pool, place, family, memory)?))
+                    let pick = pick(&steering, balancer, pool, place, family, memory)?;
+                    Some(Chosen { family, pick, is_fallback })
                 };
                 Ok(families.iter().find_map(of))
             }
@@ -347,17 +409,23 @@ impl<'s, S: Memory> Walk<'_, 's, S> {
     /// Answers HTTPS or SVCB records with the addresses as hints that A and AAAA would give this
     /// client. The numbers of these answers are their own: those of A would not be even any more
     /// where each client asks for both.
-    fn hint(&mut self, balancer: &'s LoadBalancer, by: u32, set: &'s RrSet, owner: Owner<'s>) {
+    fn hint(
+        &mut self,
+        (id, balancer): (LoadBalancerId, &'s LoadBalancer),
+        by: u32,
+        set: &'s RrSet,
+        owner: Owner<'s>,
+    ) {
         let Responder { state, sequences, .. } = *self.responder;
         let client = place_client(state, balancer, &self.client);
         self.answer.steered_by = Some(balancer);
         self.answer.ecs_scope = self.answer.ecs_scope.max(client.ecs_scope);
         let memory = Apart { memory: sequences, by };
         // Where nothing can be answered, what is static in the record holds all the same.
-        let picks = Family::ALL.map(|family| {
-            let picked = self.choose(balancer, &client, &[family], &memory).ok().flatten();
-            picked.map(|(_, pick)| pick)
-        });
+        let chosen = Family::ALL
+            .map(|family| self.choose(balancer, &client, &[family], &memory).ok().flatten());
+        self.note(id, balancer, &client, Ok(chosen.iter().flatten().next()));
+        let picks = chosen.map(|chosen| chosen.map(|chosen| chosen.pick));
         let ttl = picks.iter().flatten().fold(set.ttl.min(balancer.ttl), |ttl, pick| pick.ttl(ttl));
         let hints = picks.each_ref().map(|pick| {
             let addresses = pick.iter().flat_map(Pick::rdata);

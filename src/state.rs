@@ -16,6 +16,7 @@ use crate::steer::load_balancer::{LoadBalancer, LoadBalancerId, RttTolerance};
 use crate::steer::plan::Plan;
 use crate::steer::pool::{Pool, PoolId};
 use crate::steer::rtt::RttTable;
+use crate::tally::layout::Layout;
 use crate::zone::ZoneSet;
 
 /// The validated configuration, compiled for answering.
@@ -61,6 +62,8 @@ pub struct State {
     pub has_sessions: bool,
     /// How many sequence slots the load balancers use together.
     pub slot_count: u32,
+    /// Which counter is whose.
+    pub layout: Arc<Layout>,
 }
 
 /// What a load balancer's candidate lists were worked out from.

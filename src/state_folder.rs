@@ -11,6 +11,9 @@ use serde::de::DeserializeOwned;
 
 use crate::config::files::read_regular;
 
+/// The file that [`check`] writes.
+const CHECK: &str = "writable.json";
+
 /// Why a file of the state folder cannot be used or kept.
 #[derive(Debug, thiserror::Error)]
 pub enum StateFileError {
@@ -57,6 +60,16 @@ pub fn read<T: DeserializeOwned + Default>(folder: &Path, name: &str) -> Result<
     }
 }
 
+/// Checks that files can be written to the folder; makes it if it is not there.
+///
+/// # Errors
+/// [`StateFileError::Io`] if they cannot.
+pub fn check(folder: &Path) -> Result<(), StateFileError> {
+    write(folder, CHECK, &"written to see whether it can be")?;
+    let path = folder.join(CHECK);
+    fs::remove_file(&path).map_err(|error| StateFileError::Io { path, error })
+}
+
 /// Writes a file of the folder, whole or not at all; makes the folder if it is not there.
 ///
 /// # Errors
@@ -100,7 +113,11 @@ fn write_as(
         file.sync_all()?;
         fs::rename(&draft, &path)
     };
-    write().map_err(|error| StateFileError::Io { path, error })
+    write().map_err(|error| {
+        // What there is of it would take room where there is none.
+        let _gone = fs::remove_file(&draft);
+        StateFileError::Io { path, error }
+    })
 }
 
 #[cfg(test)]
@@ -117,6 +134,8 @@ mod tests {
         write(&folder, "a.json", &[1, 2]).unwrap();
         write(&folder, "a.json", &[3]).unwrap();
         assert_eq!(read::<Vec<u32>>(&folder, "a.json").unwrap(), [3]);
+        check(&folder).unwrap();
+        assert!(!folder.join(CHECK).exists());
         write_private(&folder, "secret.json", &[5]).unwrap();
         let mode = fs::metadata(folder.join("secret.json")).unwrap().permissions().mode();
         assert_eq!(mode & 0o777, 0o600);

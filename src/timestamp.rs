@@ -1,4 +1,4 @@
-//! Times of day as the admin service writes them: RFC 3339, in UTC, to the second.
+//! Times of day as the admin service writes them: RFC 3339, in UTC.
 
 /// Seconds of a day.
 const DAY: u64 = 86_400;
@@ -20,6 +20,12 @@ pub fn show_time(seconds: u64) -> String {
     let year = era * 400 + year + next;
     let (hour, minute, second) = (seconds % DAY / 3600, seconds % 3600 / 60, seconds % 60);
     format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}Z")
+}
+
+/// Writes milliseconds since 1970, as "2026-11-30T14:05:00.123Z".
+pub fn show_time_millis(millis: u64) -> String {
+    let seconds = show_time(millis / 1000);
+    format!("{}.{:03}Z", seconds.trim_end_matches('Z'), millis % 1000)
 }
 
 /// Reads what [`show_time`] writes, for years from 1970 to 9999.
@@ -66,6 +72,7 @@ mod tests {
             assert_eq!(show_time(seconds), text);
             assert_eq!(parse_time(text), Some(seconds));
         }
+        assert_eq!(show_time_millis(951_782_399_007), "2000-02-28T23:59:59.007Z");
     }
 
     #[test]

@@ -1,29 +1,6 @@
-//! A location database to the table of places, which has one for every address.
-
 #![no_main]
 
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
-use std::path::Path;
+#[path = "../targets/mmdb.rs"]
+mod target;
 
-use libfuzzer_sys::fuzz_target;
-use meridian::config::report::Report;
-use meridian::locate::place::AvailabilityZones;
-use meridian::locate::{Locator, LocatorInput};
-
-fuzz_target!(|content: &[u8]| {
-    let report = Report::default();
-    let database = Some((Path::new("geo/fuzz.mmdb"), content));
-    let input = LocatorInput { database, ..LocatorInput::default() };
-    let locator = Locator::load(input, &mut AvailabilityZones::default(), &report);
-    let addresses = [
-        IpAddr::V4(Ipv4Addr::UNSPECIFIED),
-        IpAddr::V4(Ipv4Addr::BROADCAST),
-        IpAddr::V6(Ipv6Addr::UNSPECIFIED),
-        IpAddr::V6(Ipv6Addr::from([0xff; 16])),
-    ];
-    for address in addresses {
-        let located = locator.locate(address);
-        assert!(located.scope <= if address.is_ipv4() { 32 } else { 128 });
-        locator.describe(address);
-    }
-});
+libfuzzer_sys::fuzz_target!(|octets: &[u8]| target::run(octets));

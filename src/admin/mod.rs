@@ -1,8 +1,10 @@
 //! The admin service: HTTP for operators and for what watches the server.
 //!
 //! ```text
-//! listen ─► connection (how many, how long) ─► guard (who may) ─► ready, status, explain
-//!                                                                 overrides, push, reload
+//! listen ─► connection (how many, how long) ─► guard (who may) ─► ready, status, explain,
+//!                                                                 metrics, traffic,
+//!                                                                 overrides, push, rtt, reload
+//!                                                                 journal, events, openapi
 //!                                                └► page
 //! ```
 //!
@@ -11,9 +13,13 @@
 
 mod connection;
 pub mod error;
+mod events;
 mod explain;
 mod guard;
+mod journal;
 pub mod load_balancers;
+mod metrics;
+mod openapi;
 pub mod overrides;
 mod page;
 mod push;
@@ -21,6 +27,7 @@ mod ready;
 mod reload;
 mod rtt;
 pub mod status;
+pub mod traffic;
 
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU8, Ordering};
@@ -135,11 +142,16 @@ fn router(service: &Arc<Service>, address: SocketAddr) -> Router {
     let guard = Guard { service: Arc::clone(service), is_local: is_loopback(address) };
     let guarded = Router::new()
         .route("/api/v1/status", get(status::get))
+        .route("/metrics", get(metrics::get))
         .route("/api/v1/explain", get(explain::get))
+        .route("/api/v1/traffic", get(traffic::get))
         .route(
             "/api/v1/overrides",
             get(overrides::get).put(overrides::put).delete(overrides::delete),
         )
+        .route("/api/v1/events", get(events::get))
+        .route("/api/v1/journal", get(journal::get))
+        .route("/api/v1/openapi.json", get(openapi::get))
         .route("/api/v1/push", post(push::post))
         .route("/api/v1/rtt", post(rtt::post))
         .route("/api/v1/reload", post(reload::post))

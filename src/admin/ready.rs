@@ -49,7 +49,7 @@ impl Service {
     }
 
     /// How many monitors are stale. Whoever asks often does not get at the lock of health more often.
-    fn stale_monitors(&self) -> usize {
+    pub(super) fn stale_monitors(&self) -> usize {
         let mut seen = self.stale.lock().unwrap_or_else(PoisonError::into_inner);
         match *seen {
             Some((at, stale)) if at.elapsed() < LOOK_AGAIN => stale,

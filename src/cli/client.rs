@@ -6,10 +6,11 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use axum::http::{Method, Request, StatusCode, Uri, header};
+use axum::http::{Method, Request, Response, StatusCode, Uri, header};
 use clap::Args;
 use http_body_util::{BodyExt as _, Full, Limited};
-use hyper::body::Bytes;
+use hyper::body::{Bytes, Incoming};
+use hyper::client::conn::http1::SendRequest;
 use hyper_util::rt::TokioIo;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -26,6 +27,11 @@ const CONNECT_WITHIN: Duration = Duration::from_secs(5);
 const ANSWER_WITHIN: Duration = Duration::from_secs(15);
 /// The most octets of an answer.
 const LONGEST_ANSWER: usize = 256 << 20;
+
+/// How long a server that is followed may be silent: longer than it takes to say that it lives.
+const SILENCE_WITHIN: Duration = Duration::from_secs(60);
+/// The most octets of a line of an event.
+const LONGEST_LINE: usize = 1 << 20;
 
 /// Which server, and with which token.
 #[derive(Args, Clone, Debug)]
@@ -173,6 +179,56 @@ impl Client {
             Method::GET => Vec::new(),
             _ => serde_json::to_vec(body).map_err(|error| Problem::Usage(error.to_string()))?,
         };
+        let request = self.request(method, path, body)?;
+        self.runtime()?.block_on(async {
+            let exchange = async { self.whole(self.send(request).await?).await };
+            let exchange = tokio::time::timeout(ANSWER_WITHIN, exchange);
+            exchange.await.unwrap_or_else(|_| Err(self.unreachable("it does not answer in time")))
+        })
+    }
+
+    /// Reads server-sent events until the server ends them (then true) or `told` wants no more; it is
+    /// given the data of each.
+    pub(super) fn follow(
+        &self,
+        path: &str,
+        mut told: impl FnMut(&str) -> bool,
+    ) -> Result<bool, Problem> {
+        let request = self.request(Method::GET, path, Vec::new())?;
+        self.runtime()?.block_on(async {
+            let answered = tokio::time::timeout(ANSWER_WITHIN, self.send(request)).await;
+            let late = || self.unreachable("it does not answer in time");
+            let mut exchange = answered.map_err(|_| late())??;
+            if !exchange.response.status().is_success() {
+                let (status, text) = self.whole(exchange).await?;
+                let failure = serde_json::from_slice(&text).map_err(|_| self.is_other(status))?;
+                return Err(Problem::Refused(status, failure));
+            }
+            let mut events = EventReader::default();
+            loop {
+                let body = exchange.response.body_mut();
+                let frame = tokio::time::timeout(SILENCE_WITHIN, body.frame()).await;
+                let silent =
+                    |_| self.unreachable("it is silent, where it should tell that it lives");
+                // One that breaks off is asked for again.
+                let Some(Ok(frame)) = frame.map_err(silent)? else { return Ok(true) };
+                if let Ok(octets) = frame.into_data() {
+                    match events.read(&octets, &mut told) {
+                        Ok(true) => {}
+                        Ok(false) => return Ok(false),
+                        Err(()) => return Err(self.is_other(StatusCode::OK)),
+                    }
+                }
+            }
+        })
+    }
+
+    fn request(
+        &self,
+        method: Method,
+        path: &str,
+        body: Vec<u8>,
+    ) -> Result<Request<Full<Bytes>>, Problem> {
         let mut request = Request::builder()
             .method(method)
             .uri(path)
@@ -181,18 +237,17 @@ impl Client {
         if let Some(token) = &self.token {
             request = request.header(header::AUTHORIZATION, format!("Bearer {}", token.as_str()));
         }
-        let request = request
+        request
             .body(Full::new(Bytes::from(body)))
-            .map_err(|error| Problem::Usage(error.to_string()))?;
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-        let runtime = runtime.map_err(|error| self.unreachable(error))?;
-        runtime.block_on(async {
-            let exchange = tokio::time::timeout(ANSWER_WITHIN, self.send(request));
-            exchange.await.unwrap_or_else(|_| Err(self.unreachable("it does not answer in time")))
-        })
+            .map_err(|error| Problem::Usage(error.to_string()))
     }
 
-    async fn send(&self, request: Request<Full<Bytes>>) -> Result<(StatusCode, Bytes), Problem> {
+    fn runtime(&self) -> Result<tokio::runtime::Runtime, Problem> {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+        runtime.map_err(|error| self.unreachable(error))
+    }
+
+    async fn send(&self, request: Request<Full<Bytes>>) -> Result<Exchange, Problem> {
         let address = (self.host.as_str(), self.port);
         let stream = tokio::time::timeout(CONNECT_WITHIN, tokio::net::TcpStream::connect(address));
         let stream = match stream.await {
@@ -202,12 +257,17 @@ impl Client {
         let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream))
             .await
             .map_err(|error| self.unreachable(error))?;
-        let connection = tokio::spawn(connection);
+        // It ends with the runtime.
+        tokio::spawn(connection);
         let response = sender.send_request(request).await.map_err(|e| self.unreachable(e))?;
-        let (head, body) = response.into_parts();
+        Ok(Exchange { response, _sender: sender })
+    }
+
+    /// Reads an answer to its end.
+    async fn whole(&self, exchange: Exchange) -> Result<(StatusCode, Bytes), Problem> {
+        let (head, body) = exchange.response.into_parts();
         let body = Limited::new(body, LONGEST_ANSWER).collect().await;
         let body = body.map_err(|error| self.unreachable(error))?.to_bytes();
-        connection.abort();
         Ok((head.status, body))
     }
 
@@ -232,6 +292,50 @@ impl Client {
         Problem::Unreachable(format!(
             "what answers at {at} ({status}) is not this version's server"
         ))
+    }
+}
+
+/// An answer whose body may still come.
+struct Exchange {
+    response: Response<Incoming>,
+    /// Without it the connection would end.
+    _sender: SendRequest<Full<Bytes>>,
+}
+
+/// Takes server-sent events out of the octets that come.
+#[derive(Debug, Default)]
+struct EventReader {
+    /// What has come of a line.
+    line: Vec<u8>,
+    data: String,
+}
+
+impl EventReader {
+    /// Takes octets in, until `told` wants no more (then false); an error if they cannot be what the
+    /// server sends.
+    fn read(&mut self, octets: &[u8], told: &mut impl FnMut(&str) -> bool) -> Result<bool, ()> {
+        for &octet in octets {
+            if octet != b'\n' {
+                self.line.push(octet);
+                if self.line.len() > LONGEST_LINE {
+                    return Err(());
+                }
+                continue;
+            }
+            let line = std::mem::take(&mut self.line);
+            let line = String::from_utf8_lossy(&line);
+            match line.split_once(": ") {
+                Some(("data", data)) => data.clone_into(&mut self.data),
+                _ if line.is_empty() && !self.data.is_empty() => {
+                    if !told(&self.data) {
+                        return Ok(false);
+                    }
+                    self.data.clear();
+                }
+                _ => {}
+            }
+        }
+        Ok(true)
     }
 }
 
@@ -262,7 +366,7 @@ fn named_token(path: &std::path::Path) -> Result<Token, Problem> {
 /// The token of this machine's server, if it may be read. It is not sent to any other machine.
 fn own_token(host: &str) -> Option<Token> {
     let server = read_server(&Paths::default(), &Report::default());
-    let Admin { listen, token_file } = server.admin?;
+    let Admin { listen, token_file, .. } = server.admin?;
     let address = host.parse::<IpAddr>().ok();
     let is_own = address.is_some_and(|ip| {
         ip.to_canonical().is_loopback() || listen.iter().any(|own| own.ip() == ip)
@@ -299,6 +403,22 @@ mod tests {
         assert_eq!(client("http://[2001:db8::1]:80/").unwrap().authority(), "[2001:db8::1]:80");
         for wrong in ["", "192.0.2.1:5380", "https://192.0.2.1", "http://", "http://a/b"] {
             assert!(matches!(client(wrong), Err(Problem::Usage(_))), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn events_are_read_however_they_are_cut() {
+        let text = b": hello\n\nid: 1\nevent: pool\ndata: {\"a\": \"b: c\"}\n\n:\n\ndata: x\n\n";
+        for size in [1, 2, 7, 1000] {
+            let (mut reader, mut told) = (EventReader::default(), Vec::new());
+            for part in text.chunks(size) {
+                let mut tell = |data: &str| {
+                    told.push(data.to_owned());
+                    true
+                };
+                assert_eq!(reader.read(part, &mut tell), Ok(true));
+            }
+            assert_eq!(told, ["{\"a\": \"b: c\"}", "x"]);
         }
     }
 

@@ -4,12 +4,14 @@
 
 mod check;
 mod client;
+mod events;
 mod explain;
 mod overrides;
 mod reload;
 mod serve;
 mod simulate;
 mod status;
+mod terminal;
 
 use std::io::{ErrorKind, Write};
 use std::path::PathBuf;
@@ -46,6 +48,8 @@ enum Command {
     Explain(explain::Explain),
     /// Show the pools and origins of a running server.
     Status(status::StatusCommand),
+    /// Show what happened in a running server, and with -f what happens.
+    Events(events::Events),
     /// Send no new traffic to an origin or a pool.
     Drain(overrides::Say),
     /// Take an origin or a pool out, as if it were not configured.
@@ -90,6 +94,7 @@ pub fn main() -> ExitCode {
         Command::Check(check) => check.run(),
         Command::Explain(explain) => explain.run(),
         Command::Status(status) => status.run(),
+        Command::Events(events) => events.run(),
         Command::Drain(say) => say.run(Word::Drained),
         Command::Disable(say) => say.run(Word::Disabled),
         Command::ForceUp(say) => say.run(Word::ForcedUp),
@@ -100,14 +105,24 @@ pub fn main() -> ExitCode {
     }
 }
 
-/// Prints a text to standard output. That the reader had enough of it (`| head`) is no fault.
-fn print_text(text: &str) {
+/// Prints a text to standard output. That the reader had enough of it (`| head`) is no fault. False if
+/// nothing more can be printed.
+fn print_more(text: &str) -> bool {
     let mut out = std::io::stdout().lock();
-    if let Err(error) = out.write_all(text.as_bytes()).and_then(|()| out.flush())
-        && error.kind() != ErrorKind::BrokenPipe
-    {
-        eprintln!("meridian: cannot write to standard output: {error}");
+    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+        Ok(()) => true,
+        Err(error) => {
+            if error.kind() != ErrorKind::BrokenPipe {
+                eprintln!("meridian: cannot write to standard output: {error}");
+            }
+            false
+        }
     }
+}
+
+/// Prints a text that is all there is to say.
+fn print_text(text: &str) {
+    print_more(text);
 }
 
 /// Prints what was found in the files for people; true if there is an error.

@@ -2,6 +2,7 @@
 
 use std::io::IsTerminal;
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -15,7 +16,7 @@ use tracing_subscriber::util::SubscriberInitExt;
 use tracing_subscriber::{Layer, fmt};
 
 use crate::cli::{EXIT_NO, EXIT_USAGE, FileArguments, print_diagnostics};
-use crate::config::files::{Paths, load, read_secrets};
+use crate::config::files::{Loaded, Paths, load_all, read_secrets};
 use crate::config::report::{Report, Severity};
 use crate::serve::reload::log_diagnostics;
 
@@ -33,6 +34,12 @@ pub(super) struct Serve {
     /// Listen on this address and port instead of the configured ones; can be given several times
     #[arg(long, value_name = "ADDRESS:PORT")]
     listen: Vec<SocketAddr>,
+    /// The folder of what must outlast a restart [default: state]
+    #[arg(long, value_name = "DIR")]
+    state: Option<PathBuf>,
+    /// Become this user once everything is listened on
+    #[arg(long, value_name = "NAME")]
+    user: Option<String>,
     /// What to log: a level, or target=level pairs
     #[arg(long, value_name = "FILTER", env = "MERIDIAN_LOG")]
     log: Option<String>,
@@ -40,7 +47,8 @@ pub(super) struct Serve {
 
 impl Serve {
     pub(super) fn run(self) -> ExitCode {
-        let paths = Paths { listen: self.listen, ..Paths::from(self.files) };
+        let Self { files, listen, state, user, log } = self;
+        let paths = Paths { listen, state, user, ..Paths::from(files) };
         // A hangup while the files are read is no reason to die, and is not forgotten.
         let early_hangup = Arc::new(AtomicBool::new(false));
         if let Err(error) = signal_hook::flag::register(SIGHUP, Arc::clone(&early_hangup)) {
@@ -49,11 +57,11 @@ impl Serve {
         }
         raise_open_files();
         let report = Report::default();
-        let (server, state) = load(&paths, &report);
+        let Loaded { server, state, read } = load_all(&paths, &report);
         let secrets = read_secrets(&server, &report);
         let state = state.filter(|_| !report.has_errors());
         let diagnostics = report.into_sorted();
-        let filter = self.log.as_deref().or(server.log.as_deref()).unwrap_or(DEFAULT_LOG);
+        let filter = log.as_deref().or(server.log.as_deref()).unwrap_or(DEFAULT_LOG);
         let Ok(filter) = filter.parse::<Targets>() else {
             eprintln!("meridian: {filter:?} is not a log filter; give a level, as info or debug");
             return ExitCode::from(EXIT_USAGE);
@@ -68,7 +76,7 @@ impl Serve {
         };
         start_log(filter);
         log_diagnostics(&diagnostics);
-        match crate::serve::serve(paths, server, state, secrets, early_hangup) {
+        match crate::serve::serve(paths, server, state, secrets, &read, early_hangup) {
             Ok(()) => ExitCode::SUCCESS,
             Err(error) => {
                 eprintln!("meridian: {error}");

@@ -9,10 +9,11 @@ use clap::Args;
 use crate::admin::status::{AddressStatus, OriginStatus, PoolStatus, Status};
 use crate::cli::client::{Problem, ServerArguments, exit_code};
 use crate::cli::print_text;
+use crate::cli::terminal::{Pieces, Terminal, Tone};
 use crate::config::duration::show_age;
 
-/// The width of a table where it goes to no terminal.
-const UNLIMITED: usize = usize::MAX;
+/// The column of the health.
+const HEALTH: usize = 2;
 
 /// The arguments of `meridian status`.
 #[derive(Args, Debug)]
@@ -36,7 +37,7 @@ impl StatusCommand {
         if self.json {
             answer.print_json();
         } else {
-            print_text(&show(status, client.at(), terminal_width()));
+            print_text(&show(status, client.at(), Terminal::of_output()));
         }
         Ok(is_good(status))
     }
@@ -44,37 +45,51 @@ impl StatusCommand {
 
 /// True if the server is ready, and every pool is available that is not kept from it on purpose.
 fn is_good(status: &Status) -> bool {
-    let on_purpose = |pool: &PoolStatus| !pool.enabled || pool.said.is_some();
     status.ready && status.pools.iter().all(|pool| pool.available || on_purpose(pool))
 }
 
-fn terminal_width() -> usize {
-    let size = rustix::termios::tcgetwinsize(std::io::stdout());
-    size.map_or(UNLIMITED, |size| usize::from(size.ws_col).max(40))
+/// True if a pool is kept from answering on purpose.
+fn on_purpose(pool: &PoolStatus) -> bool {
+    !pool.enabled || pool.said.is_some()
 }
 
-fn show(status: &Status, at: &str, width: usize) -> String {
+fn show(status: &Status, at: &str, terminal: Terminal) -> String {
     let Status { version, generation, uptime_seconds, not_ready, pools, .. } = status;
-    let ready = not_ready.as_ref().map(|reason| format!("not ready ({reason})"));
-    let ready = ready.as_deref().unwrap_or("ready");
+    let ready = match not_ready {
+        None => (Tone::Good, "ready".to_owned()),
+        Some(reason) => (Tone::Bad, format!("not ready ({reason})")),
+    };
     let up = show_age(Duration::from_secs(*uptime_seconds));
-    let mut text =
-        format!("meridian {version} at {at}: {ready}, up {up}, generation {generation}\n");
+    let head = terminal.line(&[
+        (Tone::Plain, format!("meridian {version} at {at}: ")),
+        ready,
+        (Tone::Plain, format!(", up {up}, generation {generation}")),
+    ]);
+    let mut text = format!("{head}\n");
     for pool in pools {
         let zone = pool.zone.as_deref().unwrap_or("shared");
         let region = pool.region.as_ref().map(|region| format!(", {region}")).unwrap_or_default();
-        let available = if pool.available { "available" } else { "not available" };
-        let line = format!("{} ({zone}{region})  {available}: {}", pool.pool, pool.reason);
-        let _infallible = writeln!(text, "\n{}", cut(&line, width));
-        for line in table(&pool.origins) {
-            let _infallible = writeln!(text, "  {}", cut(&line, width.saturating_sub(2)));
+        let available = match (pool.available, on_purpose(pool)) {
+            (true, _) => (Tone::Good, "available"),
+            (false, true) => (Tone::Odd, "not available"),
+            (false, false) => (Tone::Bad, "not available"),
+        };
+        let line = terminal.line(&[
+            (Tone::Heading, pool.pool.clone()),
+            (Tone::Plain, format!(" ({zone}{region})  ")),
+            (available.0, available.1.to_owned()),
+            (Tone::Plain, format!(": {}", pool.reason)),
+        ]);
+        let _infallible = writeln!(text, "\n{line}");
+        for pieces in table(&pool.origins) {
+            let _infallible = writeln!(text, "{}", terminal.line(&pieces));
         }
     }
     text
 }
 
 /// A line for each address, with columns as wide as they must be.
-fn table(origins: &[OriginStatus]) -> Vec<String> {
+fn table(origins: &[OriginStatus]) -> Vec<Pieces> {
     let head = ["ORIGIN", "ADDRESS", "HEALTH", "FOR", "RTT", "NOTE"].map(str::to_owned);
     let rows = origins.iter().flat_map(|origin| {
         let row = |(number, address): (usize, &AddressStatus)| {
@@ -99,11 +114,19 @@ fn table(origins: &[OriginStatus]) -> Vec<String> {
     };
     let widths: Vec<usize> = (0..5).map(|column| width(column).unwrap_or(0)).collect();
     let line = |row: &[String; 6]| {
-        let cells = row.iter().enumerate().map(|(column, cell)| {
-            let width = widths.get(column).copied().unwrap_or(0);
-            format!("{cell:<width$}")
+        // What is empty at the end needs no space.
+        let used = row.iter().rposition(|cell| !cell.is_empty()).map_or(0, |last| last + 1);
+        let cells = row.iter().take(used).enumerate().map(|(column, cell)| {
+            let width = widths.get(column).copied().filter(|_| column + 1 < used).unwrap_or(0);
+            let tone = match cell.as_str() {
+                "healthy" => Tone::Good,
+                "unhealthy" => Tone::Bad,
+                "unknown" => Tone::Odd,
+                _ => Tone::Plain,
+            };
+            (if column == HEALTH { tone } else { Tone::Plain }, format!("  {cell:<width$}"))
         });
-        cells.collect::<Vec<_>>().join("  ").trim_end().to_owned()
+        cells.collect()
     };
     rows.iter().map(line).collect()
 }
@@ -125,15 +148,6 @@ fn note(origin: &OriginStatus, address: &AddressStatus, is_first: bool) -> Strin
         notes.push("stale".to_owned());
     }
     notes.join("; ")
-}
-
-/// As much of a line as fits.
-fn cut(line: &str, width: usize) -> String {
-    if line.chars().count() <= width {
-        return line.to_owned();
-    }
-    let kept: String = line.chars().take(width.saturating_sub(1)).collect();
-    format!("{kept}…")
 }
 
 #[cfg(test)]
@@ -172,15 +186,18 @@ mod tests {
                 address("2001:db8::10", "unhealthy", Some("connection refused")),
             ],
         };
-        let lines = table(&[origin]);
+        let pieces = table(&[origin]);
+        let lines = |width| -> Vec<String> {
+            pieces.iter().map(|pieces| Terminal::plain(width).line(pieces)).collect()
+        };
         assert_eq!(
-            lines,
+            lines(100),
             [
-                "ORIGIN  ADDRESS       HEALTH     FOR  RTT     NOTE",
-                "ams-1   192.0.2.10    healthy    3m   0.4 ms",
-                "        2001:db8::10  unhealthy  3m   0.4 ms  connection refused",
+                "  ORIGIN  ADDRESS       HEALTH     FOR  RTT     NOTE",
+                "  ams-1   192.0.2.10    healthy    3m   0.4 ms",
+                "          2001:db8::10  unhealthy  3m   0.4 ms  connection refused",
             ]
         );
-        assert_eq!(cut(&lines[2], 50), "        2001:db8::10  unhealthy  3m   0.4 ms  con…");
+        assert_eq!(lines(52)[2], "          2001:db8::10  unhealthy  3m   0.4 ms  con…");
     }
 }

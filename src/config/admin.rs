@@ -11,6 +11,8 @@ use crate::config::server::listen_address;
 
 /// The port of the admin service by default, on the loopback address.
 pub const DEFAULT_ADMIN_PORT: u16 = 5380;
+/// How many load balancers, pools and zones each have metrics of their own by default.
+pub const DEFAULT_METRICS_LIMIT: usize = 1000;
 /// The fewest characters of a token: what is shorter could be guessed.
 pub const SHORTEST_TOKEN: usize = 16;
 /// The most characters of a token: more do not fit a header that is accepted.
@@ -23,6 +25,8 @@ pub struct Admin {
     pub listen: Vec<SocketAddr>,
     /// The file with the token, and where it is named; without one nothing can be changed.
     pub token_file: Option<(PathBuf, Place)>,
+    /// How many load balancers, pools and zones each have metrics of their own; of more there are sums.
+    pub metrics_limit: usize,
 }
 
 impl Admin {
@@ -43,8 +47,11 @@ impl Admin {
                 values.iter().filter_map(|value| admin_address(value, has_token)).collect()
             }
         };
+        let limit = table.optional("metrics_limit");
+        let limit = limit.and_then(|value| value.integer(0..=1_000_000, "a number of each kind"));
+        let metrics_limit = limit.and_then(|limit| usize::try_from(limit).ok());
         table.finish();
-        Self { listen, token_file }
+        Self { listen, token_file, metrics_limit: metrics_limit.unwrap_or(DEFAULT_METRICS_LIMIT) }
     }
 }
 

@@ -4,6 +4,7 @@
 use std::collections::HashMap;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use crate::config::load_balancers::{
     BalancerScope, ParsedBalancer, number_slots, parse_balancer, reachable_pools,
@@ -25,6 +26,7 @@ use crate::steer::load_balancer::{LoadBalancerId, Policy};
 use crate::steer::pool::{Pool, PoolId};
 use crate::steer::rtt::RttTable;
 use crate::steer::session::SessionAffinity;
+use crate::tally::layout::Layout;
 use crate::zone::ZoneSet;
 use crate::zone::build::{ZoneParts, build as build_zone};
 use crate::zone::master::parse_master;
@@ -368,9 +370,11 @@ impl Builder<'_> {
             }
             balancer
         };
-        let balancers = self.balancers.into_iter().map(number).collect();
+        let balancers: Vec<_> = self.balancers.into_iter().map(number).collect();
+        let zones = ZoneSet::new(zones);
         Some(State {
-            zones: ZoneSet::new(zones),
+            layout: Arc::new(Layout::new(&balancers, &zones)),
+            zones,
             parents,
             balancers,
             balancer_sources,

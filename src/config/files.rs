@@ -1,6 +1,7 @@
 //! Reads the configuration's files: the I/O in front of `build`, for `serve`, `check`, `explain` and
 //! every reload alike.
 
+use std::cell::RefCell;
 use std::fs;
 use std::io;
 use std::net::SocketAddr;
@@ -10,6 +11,7 @@ use std::path::{Path, PathBuf};
 use crate::config::admin::{SHORTEST_TOKEN, Token, TokenError};
 use crate::config::build::{Files, build};
 use crate::config::cookies::parse_secrets;
+use crate::config::privileges::Privileges;
 use crate::config::reader::Place;
 use crate::config::report::{Report, Source};
 use crate::config::server::Server;
@@ -32,23 +34,70 @@ pub struct Paths {
     pub zones: Option<PathBuf>,
     /// The folder of the location data.
     pub geo: Option<PathBuf>,
+    /// The folder of what must outlast a restart.
+    pub state: Option<PathBuf>,
     /// What to listen on; empty for what the settings say.
     pub listen: Vec<SocketAddr>,
+    /// The user that the server becomes.
+    pub user: Option<String>,
 }
 
 /// Reads everything and builds the state. Mistakes are reported; there is a state if there is no
 /// error.
 pub fn load(paths: &Paths, report: &Report) -> (Server, Option<State>) {
+    let Loaded { server, state, .. } = load_all(paths, report);
+    (server, state)
+}
+
+/// What [`load_all`] made of the files.
+#[derive(Debug)]
+pub struct Loaded {
+    /// The server's settings.
+    pub server: Server,
+    /// The state; none if there is an error.
+    pub state: Option<State>,
+    /// The files and folders that were read, and that a reload reads again; secrets too.
+    pub read: Vec<PathBuf>,
+}
+
+/// As [`load`], and says what was read.
+pub fn load_all(paths: &Paths, report: &Report) -> Loaded {
     let server = read_server(paths, report);
     let files = Files { zones: read_zones(&server.zones, report), ..read_geo(&server, report) };
-    let state = build(&files, &server, &read_text, report);
-    (server, state)
+    let named = RefCell::new(Vec::new());
+    let read = |path: &Path| {
+        named.borrow_mut().push(path.to_owned());
+        read_text(path)
+    };
+    let state = build(&files, &server, &read, report);
+    let mut read = vec![server_file(paths), server.zones.clone(), server.geo.clone()];
+    let geo = [&files.regions, &files.subnets, &files.rtt];
+    let sources = files.zones.iter().chain(geo.into_iter().flatten());
+    read.extend(sources.map(|source| source.path().to_owned()));
+    read.extend(files.database.into_iter().map(|(path, _)| path));
+    read.extend(named.into_inner());
+    read.extend(secret_files(&server).cloned());
+    read.retain(|path| !is_absent(path));
+    Loaded { server, state, read }
+}
+
+/// The file of the server's settings.
+fn server_file(paths: &Paths) -> PathBuf {
+    let folder = paths.folder.as_deref().unwrap_or_else(|| Path::new(""));
+    paths.config.clone().unwrap_or_else(|| folder.join(DEFAULT_CONFIG))
+}
+
+/// The files that [`read_secrets`] reads.
+fn secret_files(server: &Server) -> impl Iterator<Item = &PathBuf> {
+    let tls = server.tls.iter().flat_map(|tls| [&tls.cert, &tls.key]);
+    let token = server.admin.iter().filter_map(|admin| admin.token_file.as_ref());
+    tls.chain(token).chain(&server.cookies.secret_file).map(|(path, _)| path)
 }
 
 /// Reads the server's settings alone.
 pub fn read_server(paths: &Paths, report: &Report) -> Server {
     let folder = paths.folder.as_deref().unwrap_or_else(|| Path::new(""));
-    let path = paths.config.clone().unwrap_or_else(|| folder.join(DEFAULT_CONFIG));
+    let path = server_file(paths);
     // The default file may be missing, a named one may not.
     let source =
         if paths.config.is_none() && is_absent(&path) { None } else { read_source(&path, report) };
@@ -62,6 +111,12 @@ pub fn read_server(paths: &Paths, report: &Report) -> Server {
     if let Some(geo) = &paths.geo {
         server.geo.clone_from(geo);
         server.geo_is_named = true;
+    }
+    if let Some(state) = &paths.state {
+        server.state.clone_from(state);
+    }
+    if let Some(user) = &paths.user {
+        server.privileges = Some(Privileges { user: user.clone(), group: None });
     }
     if !paths.listen.is_empty() {
         server.listen.clone_from(&paths.listen);

@@ -26,6 +26,7 @@ pub mod monitors;
 pub mod origins;
 mod pool_weights;
 pub mod pools;
+pub mod privileges;
 pub mod proximity;
 pub mod rate_limit;
 pub mod reader;

@@ -7,6 +7,7 @@ use std::time::Duration;
 use crate::config::admin::Admin;
 use crate::config::cookies::CookieSettings;
 use crate::config::identity::{Identity, parse_chaos, parse_nsid};
+use crate::config::privileges::Privileges;
 use crate::config::rate_limit::parse_rate_limit;
 use crate::config::reader::{File, Place, Table, Value};
 use crate::config::report::{Report, Source};
@@ -126,6 +127,8 @@ pub struct Server {
     pub allow_exec: bool,
     /// Whether addresses that the machine does not have (yet) may be listened on.
     pub freebind: bool,
+    /// Who the server becomes once it listens.
+    pub privileges: Option<Privileges>,
     /// The admin service; none without its table.
     pub admin: Option<Admin>,
     /// What the server says of itself.
@@ -162,6 +165,7 @@ impl Default for Server {
             rtt_max_age: DEFAULT_RTT_MAX_AGE,
             allow_exec: false,
             freebind: false,
+            privileges: None,
             admin: None,
             identity: Identity::default(),
             cookies: CookieSettings::default(),
@@ -206,6 +210,9 @@ impl Server {
         server.udp.workers = server.workers;
         if let Some(table) = root.optional("sessions").and_then(|value| value.table("a table")) {
             server.max_sessions = max_sessions(&table);
+        }
+        if let Some(table) = root.optional("privileges").and_then(|value| value.table("a table")) {
+            server.privileges = Privileges::parse(&table);
         }
         if let Some(table) = root.optional("admin").and_then(|value| value.table("a table")) {
             server.admin = Some(Admin::parse(&table, &folder));

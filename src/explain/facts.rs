@@ -1,7 +1,7 @@
 //! What is known of the moment that is explained besides its health: what operators said, and what
 //! the probes saw. It is shown in the reasons, and decides nothing.
 
-use crate::health::overrides::Word;
+use crate::health::overrides::{Overrides, Subject, Word};
 use crate::steer::load_balancer::RttTolerance;
 use crate::steer::pool::{OriginIndex, PoolId};
 use crate::steer::rtt::RttTable;
@@ -16,6 +16,12 @@ pub struct Said {
 }
 
 impl Said {
+    /// What holds of a subject.
+    pub(crate) fn among(overrides: &Overrides, subject: &Subject) -> Option<Self> {
+        let (word, note) = overrides.of(subject)?;
+        Some(Self { word, text: format!("{}{}", word.in_words(), note.in_words()) })
+    }
+
     /// The text, if this is the word that was said.
     pub(super) fn of(said: Option<&Self>, word: Word) -> Option<&str> {
         said.filter(|said| said.word == word).map(|said| said.text.as_str())

@@ -342,8 +342,15 @@ pub fn explain(
 fn place_client_of_no_balancer(state: &State, client: &Client) -> ClientPlace {
     let subnet = client.subnet.and_then(|subnet| subnet.locating_address());
     let address = subnet.or(client.resolver);
-    let place = address.map(|address| state.locator.locate(address).place).unwrap_or_default();
-    ClientPlace { place, address, by_subnet: subnet.is_some(), session_subnet: None, ecs_scope: 0 }
+    let located = address.map(|address| state.locator.locate(address));
+    ClientPlace {
+        place: located.map(|located| located.place).unwrap_or_default(),
+        place_index: located.map_or(u32::MAX, |located| located.place_index),
+        address,
+        by_subnet: subnet.is_some(),
+        session_subnet: None,
+        ecs_scope: 0,
+    }
 }
 
 fn query_part(

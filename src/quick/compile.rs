@@ -9,6 +9,7 @@ use crate::quick::query::{KEY, key_and_hash};
 use crate::quick::sessions::Sessions;
 use crate::quick::{Entry, INLINE_TARGETS, Quick, Slot, tag_of};
 use crate::rr::RecordType;
+use crate::served::Choice;
 use crate::state::State;
 use crate::steer::load_balancer::{Answers, LoadBalancer, LoadBalancerId, Rules};
 use crate::steer::plan::Plan;
@@ -58,8 +59,10 @@ impl Quick {
                 ttl: balancer.ttl,
                 profile,
                 first_target: 0,
+                first_counter: state.layout.first(id),
                 targets: [Target::NONE; INLINE_TARGETS],
-                rules: u32::try_from(rules.lists.len()).unwrap_or(0),
+                choices: [0; INLINE_TARGETS],
+                rules: u8::try_from(rules.lists.len()).unwrap_or(0),
                 session: sessions.add(balancer, plan),
             });
         }
@@ -69,6 +72,7 @@ impl Quick {
             balancers: balancers.into(),
             profiles: profiles.rules.into(),
             targets: Vec::new(),
+            choices: Vec::new(),
             pools: Pools::new(&state.pools, plan),
             sessions,
         };
@@ -84,6 +88,7 @@ impl Quick {
             balancers: Arc::clone(&self.balancers),
             profiles: Arc::clone(&self.profiles),
             targets: Vec::with_capacity(self.targets.len()),
+            choices: Vec::with_capacity(self.choices.len()),
             pools: self.pools.updated(&state.pools, plan, changed),
             sessions: self.sessions.updated(plan, changed),
         };
@@ -98,10 +103,15 @@ impl Quick {
             let Some(balancer) = state.balancer(id) else { continue };
             entry.first_target = u32::try_from(self.targets.len()).unwrap_or(u32::MAX);
             if plan.rules(balancer).lists.len() <= INLINE_TARGETS {
-                let targets = targets(&steering, balancer);
-                entry.targets.iter_mut().zip(targets).for_each(|(to, target)| *to = target);
+                let places = entry.targets.iter_mut().zip(&mut entry.choices);
+                let targets = places.zip(targets(&steering, balancer));
+                targets.for_each(|((target, choice), of_rule)| (*target, *choice) = of_rule);
             } else {
-                self.targets.extend(targets(&steering, balancer));
+                let targets = targets(&steering, balancer);
+                targets.for_each(|(target, choice)| {
+                    self.targets.push(target);
+                    self.choices.push(choice);
+                });
             }
         }
     }
@@ -153,16 +163,25 @@ fn is_quick(state: &State, id: LoadBalancerId, balancer: &LoadBalancer) -> bool 
         && node.is_some_and(|node| node.steered == Some(id))
 }
 
-/// What each rule of a load balancer leads to.
+/// What each rule of a load balancer leads to, and what that is counted as.
 fn targets<'s>(
     steering: &'s Steering<'s>,
     balancer: &'s LoadBalancer,
-) -> impl Iterator<Item = Target> + 's {
-    steering.plan.rules(balancer).lists.iter().map(|rule| match outcome(steering, balancer, rule) {
-        Outcome::Available(pool) | Outcome::Fallback(pool) => {
-            balancer.first_slot(pool).map_or(Target::NONE, |slot| Target::new(pool.0, slot))
-        }
-        Outcome::Nothing(_) => Target::NONE,
+) -> impl Iterator<Item = (Target, u16)> + 's {
+    let target = |pool: PoolId, choice: fn(usize) -> Choice| {
+        let position = balancer.position(pool)?;
+        let &(_, slot) = balancer.slots.get(position)?;
+        let choice = choice(position).number(balancer.slots.len());
+        Some((Target::new(pool.0, slot), u16::try_from(choice).ok()?))
+    };
+    let rules = steering.plan.rules(balancer).lists.iter();
+    rules.map(move |rule| {
+        let target = match outcome(steering, balancer, rule) {
+            Outcome::Available(pool) => target(pool, Choice::Candidate),
+            Outcome::Fallback(pool) => target(pool, |_| Choice::Fallback),
+            Outcome::Nothing(_) => None,
+        };
+        target.unwrap_or((Target::NONE, 0))
     })
 }
 

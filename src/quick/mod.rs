@@ -26,14 +26,15 @@ pub use crate::quick::query::{CommonQuery, parse};
 
 use crate::cookies::{Cookies, Judged};
 use crate::locate::Locator;
-use crate::query::{CLASS_IN, HEADER, MAX_UDP, OPTION_CLIENT_SUBNET, OPTION_COOKIE};
+use crate::query::{CLASS_IN, HEADER, MAX_UDP, OPTION_CLIENT_SUBNET, OPTION_COOKIE, Rcode};
 use crate::quick::pools::{Pools, Target};
 use crate::quick::query::Key;
 use crate::quick::sessions::{Asked, Sessions};
 use crate::rr::Ttl;
+use crate::served::{Scoped, Served, Steered};
 use crate::steer::Memory;
 use crate::steer::load_balancer::{ClientSource, LoadBalancerId};
-use crate::steer::pool::Family;
+use crate::steer::pool::{Family, PoolId};
 use crate::steer::session::SessionKey;
 use crate::wire::opt::OPT;
 
@@ -49,6 +50,8 @@ pub struct Quick {
     profiles: Arc<[Box<[u8]>]>,
     /// For each entry, from its first on, what each rule leads to.
     targets: Vec<Target>,
+    /// What each of them is counted as, of its load balancer.
+    choices: Vec<u16>,
     pools: Pools,
     sessions: Sessions,
 }
@@ -68,15 +71,21 @@ struct Entry {
     key_length: u8,
     client: ClientSource,
     depends_on_client: bool,
+    rules: u8,
     ttl: Ttl,
     profile: u32,
-    rules: u32,
     first_target: u32,
+    /// The first of the load balancer's counters.
+    first_counter: u32,
     /// The number of its sessions, from 1; 0 without.
     session: u32,
     /// What the first rules lead to; of more rules all are in the common list.
     targets: [Target; INLINE_TARGETS],
+    /// What each of them is counted as.
+    choices: [u16; INLINE_TARGETS],
 }
+
+const _: () = assert!(size_of::<Entry>() == 128, "an entry is two cache lines");
 
 /// How many targets an entry has room for.
 const INLINE_TARGETS: usize = 4;
@@ -85,6 +94,8 @@ const INLINE_TARGETS: usize = 4;
 #[derive(Clone, Copy, Debug)]
 pub struct Located {
     target: Target,
+    /// The first of the load balancer's counters, and which of them this is.
+    counters: (u32, u16),
     place: u32,
     ttl: Ttl,
     scope: u8,
@@ -93,6 +104,13 @@ pub struct Located {
 }
 
 impl Located {
+    /// The number of the counter, as far as no session says otherwise.
+    #[inline]
+    pub fn counter(&self) -> u32 {
+        let (first, choice) = self.counters;
+        first.saturating_add(u32::from(choice))
+    }
+
     /// What the query's cookie is worth; none if it has none.
     #[inline]
     pub fn judged(&self) -> Option<&Judged> {
@@ -150,13 +168,18 @@ impl Quick {
         }
         let place = located.place_index;
         let rule = *self.profiles.get(entry.profile as usize)?.get(place as usize)?;
-        let target = match entry.rules as usize {
-            rules if usize::from(rule) >= rules => return None,
-            0..=INLINE_TARGETS => *entry.targets.get(usize::from(rule))?,
-            _ => *self.targets.get(entry.first_target as usize + usize::from(rule))?,
+        let rule = usize::from(rule);
+        let (target, choice) = match usize::from(entry.rules) {
+            rules if rule >= rules => return None,
+            0..=INLINE_TARGETS => (*entry.targets.get(rule)?, *entry.choices.get(rule)?),
+            _ => {
+                let index = entry.first_target as usize + rule;
+                (*self.targets.get(index)?, *self.choices.get(index)?)
+            }
         };
+        let counters = (entry.first_counter, choice);
         let judged = query.cookie().and_then(|cookie| cookies.judge(cookie, source));
-        Some(Located { target, place, ttl: entry.ttl, scope, session, judged })
+        Some(Located { target, counters, place, ttl: entry.ttl, scope, session, judged })
     }
 
     /// Starts the memory of a query's pool on its way; gives its sequence slot, whose memory is the
@@ -193,8 +216,8 @@ impl Quick {
         }
     }
 
-    /// Answers a query into `out`; gives the length of the reply. None where it takes the long way:
-    /// nothing was counted or need be kept of `out` then.
+    /// Answers a query into `out`; gives the length of the reply, and what it is counted by. None where it
+    /// takes the long way: no number was drawn, and nothing need be kept of `out` then.
     #[inline]
     pub fn answer(
         &self,
@@ -204,16 +227,37 @@ impl Quick {
         locator: &Locator,
         memory: &impl Memory,
         out: &mut [u8],
-    ) -> Option<usize> {
+    ) -> Option<Short> {
         let Located { target, place, session, .. } = located;
+        let served = |counter, pool, is_last_resort| Served {
+            steered: Some(Steered { counter, pool: Some(PoolId(pool)), place, is_last_resort }),
+            subnet: Scoped::new(query.subnet, located.scope),
+            ..Served::new(Rcode::NoError)
+        };
         if let Some(asked) = session {
-            let address = self.sessions.address(asked, target.pool, query.family, memory)?;
-            return write(message, query, &located, address, out);
+            let kept = self.sessions.address(asked, target.pool, query.family, memory)?;
+            let length = write(message, query, &located, kept.address, out)?;
+            // In the pool that is chosen, it is known whether that is the fallback pool.
+            let counter = match kept.pool == target.pool {
+                true => located.counter(),
+                false => located.counters.0.saturating_add(u32::from(kept.choice)),
+            };
+            return Some(Short { length, served: served(counter, kept.pool, false) });
         }
         let set = self.pools.set(target, query.family, place, locator)?;
         let n = memory.next(target.slot + set.slot, set.fingerprint);
-        write(message, query, &located, set.address(n)?, out)
+        let length = write(message, query, &located, set.address(n)?, out)?;
+        Some(Short { length, served: served(located.counter(), target.pool, set.is_last_resort) })
     }
+}
+
+/// A reply that was written the short way.
+#[derive(Clone, Copy, Debug)]
+pub struct Short {
+    /// Its length.
+    pub length: usize,
+    /// What was answered.
+    pub served: Served,
 }
 
 /// The half of a hash that a slot keeps.

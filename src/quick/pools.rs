@@ -66,6 +66,7 @@ struct SetHead {
     schedule_length: u16,
     slot: u16,
     is_inline: bool,
+    is_last_resort: bool,
 }
 
 /// A set, for one answer.
@@ -79,6 +80,8 @@ pub(super) struct Set<'q> {
     pub(super) slot: u32,
     /// Tells it from others of that slot.
     pub(super) fingerprint: u32,
+    /// True if health does not count.
+    pub(super) is_last_resort: bool,
 }
 
 impl Target {
@@ -168,7 +171,8 @@ impl Pools {
         let first = u32::try_from(place.len()).ok()?;
         place.extend(octets);
         let (fingerprint, slot) = (plan.set.fingerprint, u16::try_from(plan.slot).ok()?);
-        Some(SetHead { first, fingerprint, schedule_length, slot, is_inline })
+        let is_last_resort = plan.any_health;
+        Some(SetHead { first, fingerprint, schedule_length, slot, is_inline, is_last_resort })
     }
 
     /// Starts the memory of a rule's pool on its way.
@@ -216,6 +220,7 @@ impl Pools {
             address_length,
             slot,
             fingerprint,
+            is_last_resort: set.is_last_resort,
         })
     }
 }

@@ -6,7 +6,9 @@ use std::net::IpAddr;
 use crate::steer::load_balancer::LoadBalancer;
 use crate::steer::plan::{Plan, Stay};
 use crate::steer::pool::{Family, OriginIndex, PoolId};
-use crate::steer::session::{Failback, SessionKey, SessionKeys, Sessions as Kept, scope_of};
+use crate::steer::session::{
+    Failback, SessionKey, SessionKeys, Sessions as KeptSessions, scope_of,
+};
 
 /// All of them.
 #[derive(Clone, Debug, Default)]
@@ -35,6 +37,8 @@ struct Origin {
     v4: [u8; 4],
     pool: u32,
     index: u16,
+    /// The position of the pool among its load balancer's.
+    choice: u16,
     /// Which families are answered on the short way, by [`Family::index`].
     answers: [bool; 2],
 }
@@ -47,6 +51,15 @@ pub(super) struct Asked {
     pub(super) key: SessionKey,
 }
 
+/// What a session answers.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Kept<'q> {
+    pub(super) address: &'q [u8],
+    /// Its pool, and that pool's position among its load balancer's.
+    pub(super) pool: u32,
+    pub(super) choice: u16,
+}
+
 impl Sessions {
     /// Adds a load balancer; gives its number, from 1, or 0 if it has no sessions.
     pub(super) fn add(&mut self, balancer: &LoadBalancer, plan: &Plan) -> u32 {
@@ -54,7 +67,8 @@ impl Sessions {
         let first = u32::try_from(self.tags.len()).unwrap_or(u32::MAX);
         for (tag, pool, index) in affinity.origins() {
             self.tags.push(tag.0);
-            self.origins.push(Origin::new(pool, index, plan));
+            let choice = balancer.position(pool).and_then(|position| u16::try_from(position).ok());
+            self.origins.push(Origin::new(pool, index, choice.unwrap_or(0), plan));
         }
         let count = u32::try_from(self.tags.len()).unwrap_or(u32::MAX).saturating_sub(first);
         self.heads.push(Head { keys: affinity.keys, first, count });
@@ -76,7 +90,7 @@ impl Sessions {
         for origin in &mut updated.origins {
             let pool = PoolId(origin.pool);
             if has_changed.get(pool.0 as usize).copied().unwrap_or(false) {
-                *origin = Origin::new(pool, OriginIndex(origin.index), plan);
+                *origin = Origin::new(pool, OriginIndex(origin.index), origin.choice, plan);
             }
         }
         updated
@@ -109,8 +123,8 @@ impl Sessions {
         asked: Asked,
         chosen: u32,
         family: Family,
-        kept: &impl Kept,
-    ) -> Option<&[u8]> {
+        kept: &impl KeptSessions,
+    ) -> Option<Kept<'_>> {
         let head = self.head(asked.number)?;
         let tag = kept.find(asked.key, head.keys.settings.ttl)?;
         let (first, count) = (head.first as usize, head.count as usize);
@@ -120,18 +134,19 @@ impl Sessions {
         if moves || !origin.answers.get(family.index()).copied()? {
             return None;
         }
-        Some(match family {
+        let address: &[u8] = match family {
             Family::V4 => &origin.v4,
             Family::V6 => &origin.v6,
             Family::Host => return None,
-        })
+        };
+        Some(Kept { address, pool: origin.pool, choice: origin.choice })
     }
 }
 
 impl Origin {
-    fn new(pool: PoolId, index: OriginIndex, plan: &Plan) -> Self {
-        let mut origin =
-            Self { v6: [0; 16], v4: [0; 4], pool: pool.0, index: index.0, answers: [false; 2] };
+    fn new(pool: PoolId, index: OriginIndex, choice: u16, plan: &Plan) -> Self {
+        let (v6, v4, answers) = ([0; 16], [0; 4], [false; 2]);
+        let mut origin = Self { v6, v4, pool: pool.0, index: index.0, choice, answers };
         for family in Family::ALL {
             let place: &mut [u8] = match family {
                 Family::V4 => &mut origin.v4,

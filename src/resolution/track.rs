@@ -101,6 +101,11 @@ impl NameTrack {
         is_new.then_some(said)
     }
 
+    /// What was said of it last.
+    pub fn said(&self) -> Option<&Said> {
+        self.said.as_ref()
+    }
+
     /// How long to wait before the name is asked for again. `phase`, from 0 to 1 in 2^-64, spreads names
     /// that were asked for together.
     pub fn pause(&self, now: Instant, phase: u64) -> Duration {

@@ -23,6 +23,19 @@ pub struct Figures {
     pub measured: HashSet<(Vantage, PoolId)>,
 }
 
+/// A figure that was published in place of another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Moved {
+    /// From where.
+    pub vantage: Vantage,
+    /// To which pool.
+    pub pool: PoolId,
+    /// What was published before; none if nothing was.
+    pub from: Option<Duration>,
+    /// What is published now; none if it is known no more.
+    pub to: Option<Duration>,
+}
+
 /// The figures of a state: one set for each tolerance that its load balancers have.
 #[derive(Clone, Debug, Default)]
 pub struct Published {
@@ -48,10 +61,15 @@ impl Published {
         self.sets.iter().find(|set| set.tolerance == tolerance)
     }
 
-    /// Publishes what is to be published of the averages. True if any figure changed.
-    pub fn update(&mut self, state: &State, book: &Book) -> bool {
+    /// Publishes what is to be published of the averages. Gives the figures that moved, by where they
+    /// are from and to; of one that moved with several tolerances the first.
+    pub fn update(&mut self, state: &State, book: &Book) -> Vec<Moved> {
         let pop = state.pop.as_deref();
-        self.sets.iter_mut().fold(false, |changed, set| set.update(&state.rtt, pop, book) | changed)
+        let mut moved: Vec<_> =
+            self.sets.iter_mut().flat_map(|set| set.update(&state.rtt, pop, book)).collect();
+        moved.sort_by_key(|moved| (moved.vantage, moved.pool));
+        moved.dedup_by_key(|moved| (moved.vantage, moved.pool));
+        moved
     }
 
     /// The candidate lists of all load balancers with RTT steering, in their order.
@@ -74,8 +92,8 @@ impl Published {
 }
 
 impl Figures {
-    fn update(&mut self, fixed: &RttTable, pop: Option<&str>, book: &Book) -> bool {
-        let mut changed = false;
+    fn update(&mut self, fixed: &RttTable, pop: Option<&str>, book: &Book) -> Vec<Moved> {
+        let mut moved = Vec::new();
         // What is measured no more gives way to what is written.
         let gone: Vec<_> = self
             .measured
@@ -85,8 +103,9 @@ impl Figures {
             .collect();
         for (vantage, pool) in gone {
             self.measured.remove(&(vantage, pool));
-            self.table.set(vantage, pop, pool, fixed.get(vantage, pop, pool));
-            changed = true;
+            let (from, to) = (self.table.get(vantage, pop, pool), fixed.get(vantage, pop, pool));
+            self.table.set(vantage, pop, pool, to);
+            moved.push(Moved { vantage, pool, from, to });
         }
         for ((vantage, pool), average) in book.iter() {
             let Some(figure) = average.figure() else { continue };
@@ -94,10 +113,10 @@ impl Figures {
             if published.is_none_or(|published| self.differs(published, figure)) {
                 self.table.set(vantage, pop, pool, Some(figure));
                 self.measured.insert((vantage, pool));
-                changed = true;
+                moved.push(Moved { vantage, pool, from: published, to: Some(figure) });
             }
         }
-        changed
+        moved
     }
 
     /// True if two figures are further apart than the tolerance.
@@ -141,13 +160,13 @@ mod tests {
     fn a_figure_is_published_when_it_is_further_away_than_the_tolerance() {
         let (fixed, now) = (RttTable::default(), Instant::now());
         let mut figures = figures(&fixed);
-        assert!(figures.update(&fixed, None, &book(100, now)));
+        assert!(!figures.update(&fixed, None, &book(100, now)).is_empty());
         assert_eq!(published(&figures), Some(millis(100)));
         // 10 % of the lower one is more than 5 ms.
-        assert!(!figures.update(&fixed, None, &book(110, now)));
-        assert!(!figures.update(&fixed, None, &book(91, now)));
+        assert_eq!(figures.update(&fixed, None, &book(110, now)), []);
+        assert_eq!(figures.update(&fixed, None, &book(91, now)), []);
         assert_eq!(published(&figures), Some(millis(100)), "noise is not published");
-        assert!(figures.update(&fixed, None, &book(111, now)));
+        assert!(!figures.update(&fixed, None, &book(111, now)).is_empty());
         assert_eq!(published(&figures), Some(millis(111)));
     }
 
@@ -157,20 +176,20 @@ mod tests {
         let mut fixed = RttTable::default();
         fixed.set(Vantage::Pop, None, POOL, Some(millis(20)));
         let mut figures = figures(&fixed);
-        assert!(!figures.update(&fixed, None, &book(22, now)), "within the tolerance of it");
-        assert!(figures.update(&fixed, None, &book(80, now)));
+        assert_eq!(figures.update(&fixed, None, &book(22, now)), [], "within the tolerance of it");
+        assert!(!figures.update(&fixed, None, &book(80, now)).is_empty());
         assert_eq!(published(&figures), Some(millis(80)));
         let mut old = book(80, now);
         old.drop_older(millis(1000), now + millis(1000));
-        assert!(!figures.update(&fixed, None, &old), "just young enough");
+        assert_eq!(figures.update(&fixed, None, &old), [], "just young enough");
         old.drop_older(millis(1000), now + millis(1001));
-        assert!(figures.update(&fixed, None, &old));
+        assert!(!figures.update(&fixed, None, &old).is_empty());
         assert_eq!(published(&figures), Some(millis(20)));
         // And where nothing is written there is no figure then.
         let nothing = RttTable::default();
         let mut figures = Figures { table: nothing.clone(), ..figures };
         figures.update(&nothing, None, &book(80, now));
-        assert!(figures.update(&nothing, None, &Book::default()));
+        assert!(!figures.update(&nothing, None, &Book::default()).is_empty());
         assert_eq!(published(&figures), None);
         assert!(figures.table.pops.is_empty());
     }
@@ -181,7 +200,7 @@ mod tests {
         let mut book = Book::default();
         book.add(Vantage::Pop, POOL, millis(10), now);
         book.add(Vantage::Pop, POOL, millis(10), now);
-        assert!(!figures(&fixed).update(&fixed, None, &book));
+        assert_eq!(figures(&fixed).update(&fixed, None, &book), []);
     }
 
     proptest! {
@@ -215,7 +234,7 @@ mod tests {
                 .zip(noise.iter().cycle())
                 .map(|(&figure, &noise)| figure.saturating_add_signed(noise * 49))
                 .collect();
-            prop_assert!(!figures.update(&fixed, None, &fill(&noisy)));
+            prop_assert_eq!(figures.update(&fixed, None, &fill(&noisy)), []);
             prop_assert_eq!(order(&figures), before);
         }
     }

@@ -1,6 +1,7 @@
 //! What changes between reloads: health and overrides. Holds them, works out what follows, and swaps
 //! it in. Its lock is for those who change something; a query never meets it.
 
+mod events;
 mod names;
 
 use std::collections::BTreeSet;
@@ -16,12 +17,14 @@ use crate::health::TargetKey;
 use crate::health::board::{Board, Changed, Target};
 use crate::health::overrides::{Note, Override, Overrides, Subject, TooMany, Word};
 use crate::health::track::Outcome;
+use crate::journal::{Entry, entries};
 use crate::name::Name;
 use crate::probe::Prober;
 use crate::resolution::{self, Resolved};
 use crate::rtt::Vantage;
 use crate::rtt::book::Book;
-use crate::rtt::figures::Published;
+use crate::rtt::figures::{Moved, Published};
+use crate::serve::journal::Journal;
 use crate::serve::live::{Live, Moment};
 use crate::serve::prober::{Target as ProbeTarget, Targets};
 use crate::serve::resolver::Names;
@@ -30,7 +33,6 @@ use crate::serve::standing::{Known, Standing};
 use crate::state::State;
 use crate::state_folder;
 use crate::steer::availability::HealthState;
-use crate::steer::load_balancer::Rules;
 use crate::steer::pool::{Pool, PoolId, ProbeId};
 
 /// How often measured round-trip times are published.
@@ -46,6 +48,8 @@ pub struct Control {
     /// Where the prober is told what to probe.
     targets: UnboundedSender<Targets>,
     inner: Mutex<Inner>,
+    /// Where what happens is told.
+    journal: Arc<Journal>,
     /// Held while overrides are changed and kept, so that the file follows the changes in order. The
     /// lock above is not held for it: a slow disk must not hold up health.
     keeping: Mutex<()>,
@@ -114,12 +118,18 @@ impl Control {
             state_folder,
             targets,
             inner: Mutex::new(inner),
+            journal: Arc::default(),
             keeping: Mutex::new(()),
         };
         {
             let mut inner = control.lock();
+            control.journal.record([entries::started(
+                &control.live.load().state,
+                inner.board.targets().len(),
+            )]);
             for said in inner.overrides.iter() {
                 log_override("an override of before holds", &said);
+                control.journal.record([entries::overridden(&said, entries::Word::Holds)]);
             }
             inner.prober = Some(prober);
             control.probe(&inner);
@@ -132,12 +142,18 @@ impl Control {
         &self.live
     }
 
-    /// Serves a new state, with all that is known of what is still there.
-    pub fn adopt(&self, generation: u64, state: State, prober: Arc<Prober>) {
+    /// What happened since the start.
+    pub fn journal(&self) -> &Arc<Journal> {
+        &self.journal
+    }
+
+    /// Serves a new state, with all that is known of what is still there; `cause` is what the journal
+    /// tells of it.
+    pub fn adopt(&self, generation: u64, state: State, prober: Arc<Prober>, cause: Entry) {
         let mut inner = self.lock();
         let old = Arc::clone(&self.live.load().state);
         let moment = inner.adopt(generation, Some(&old), state);
-        self.live.swap(moment);
+        self.swap(&inner, moment, [cause]);
         inner.prober = Some(prober);
         self.probe(&inner);
     }
@@ -203,6 +219,14 @@ impl Control {
         inner.board.awaited(&self.live.load().state) + unknown.count()
     }
 
+    /// True if an address is probed, and not only pushed.
+    pub fn is_probing(&self) -> bool {
+        let inner = self.lock();
+        let state = &self.live.load().state;
+        let mut probes = (0u32..).map(ProbeId).take(inner.board.targets().len());
+        probes.any(|probe| inner.board.monitor(state, probe).is_some_and(Monitor::is_probed))
+    }
+
     /// How many addresses are monitored.
     pub fn monitored(&self) -> usize {
         self.lock().board.targets().len()
@@ -218,7 +242,7 @@ impl Control {
         let overrides = {
             let mut inner = self.lock();
             inner.overrides.set(subject, word, note)?;
-            self.apply_overrides(&inner);
+            self.apply_overrides(&inner, [entries::overridden(&said, entries::Word::Said)]);
             inner.overrides.clone()
         };
         log_override("overridden", &said);
@@ -234,7 +258,7 @@ impl Control {
             if lifted.is_empty() {
                 return (lifted, true);
             }
-            self.apply_overrides(&inner);
+            self.apply_overrides(&inner, told(&lifted, entries::Word::Lifted));
             (lifted, inner.overrides.clone())
         };
         lifted.iter().for_each(|said| log_override("override lifted", said));
@@ -284,13 +308,16 @@ impl Control {
         // What is over is so by the clock at the next start too, and need not be kept.
         let lifted = inner.overrides.expire(SystemTime::now());
         if !lifted.is_empty() {
-            self.apply_overrides(&inner);
+            self.apply_overrides(&inner, told(&lifted, entries::Word::Over));
             lifted.iter().for_each(|said| log_override("override over", said));
         }
         let changes = inner.board.expire_pushed(&moment.state, now);
         self.publish(&inner, &self.live.load(), &changes);
-        if let Some(rules) = inner.publish_times(&moment.state, now) {
+        let moved = inner.publish_times(&moment.state, now);
+        if !moved.is_empty() {
+            let rules = inner.published.rules(&moment.state);
             self.live.swap(self.live.load().with_measured(rules));
+            self.tell_moved(&moment.state, &moved);
         }
         inner.tell_stale(&moment.state, now);
     }
@@ -333,7 +360,8 @@ impl Control {
             pools.extend(origins.unwrap_or_default().iter().map(|&(pool, _)| pool));
         }
         let pools: Vec<PoolId> = pools.into_iter().collect();
-        self.live.swap(moment.with_health(health, &pools));
+        let told = inner.told(moment, changes);
+        self.swap(inner, moment.with_health(health, &pools), told);
         for changed in changes {
             if let Some(target) = inner.board.target(changed.probe) {
                 log_change(&moment.state, target, changed);
@@ -341,11 +369,11 @@ impl Control {
         }
     }
 
-    fn apply_overrides(&self, inner: &Inner) {
+    fn apply_overrides(&self, inner: &Inner, causes: impl IntoIterator<Item = Entry>) {
         let moment = self.live.load();
         let mut health = moment.health.clone();
         let pools = inner.overrides.apply(&moment.state, &inner.pools, &mut health);
-        self.live.swap(moment.with_overrides(pools, health));
+        self.swap(inner, moment.with_overrides(pools, health), causes);
     }
 
     fn keep(&self, overrides: &Overrides) -> bool {
@@ -390,15 +418,14 @@ impl Inner {
         }
     }
 
-    /// Publishes round-trip times, once in a while; gives the candidate lists that follow if any figure
-    /// changed.
-    fn publish_times(&mut self, state: &State, now: Instant) -> Option<Arc<[Rules]>> {
+    /// Publishes round-trip times, once in a while; gives the figures that moved.
+    fn publish_times(&mut self, state: &State, now: Instant) -> Vec<Moved> {
         if self.published_at.is_some_and(|at| now.duration_since(at) < PUBLISH_EVERY) {
-            return None;
+            return Vec::new();
         }
         self.published_at = Some(now);
         self.times.drop_older(state.rtt_max_age, now);
-        self.published.update(state, &self.times).then(|| self.published.rules(state))
+        self.published.update(state, &self.times)
     }
 
     fn stale_monitors(&self, state: &State, now: Instant) -> BTreeSet<MonitorName> {
@@ -451,6 +478,10 @@ fn log_change(state: &State, target: &Target, changed: &Changed) {
             info!(monitor, %address, origins, from, to, reason, "health changed");
         }
     }
+}
+
+fn told(lifted: &[Override], what: entries::Word) -> impl Iterator<Item = Entry> + '_ {
+    lifted.iter().map(move |said| entries::overridden(said, what))
 }
 
 fn log_override(message: &'static str, said: &Override) {

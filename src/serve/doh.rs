@@ -13,7 +13,9 @@ use hyper::{Method, Request, Response, StatusCode};
 use tokio::time::timeout;
 
 use crate::serve::live::Live;
-use crate::serve::reply::{Arrival, MAX_MESSAGE, answer, with_room};
+use crate::serve::reply::{Arrival, MAX_MESSAGE, make, with_room};
+use crate::served::{Protocol, Served};
+use crate::tally::counters::Dropped;
 use crate::wire::Transport;
 use crate::wire::ttl::shortest_ttl;
 
@@ -70,8 +72,13 @@ fn reply(message: &[u8], client: IpAddr, live: &Live) -> Response<Full<Bytes>> {
         let transport = Transport::Encrypted;
         // The connection is HTTP's: how long it may be idle is not said by messages in it.
         let arrival = Arrival { source: client, transport, idle: None, cookies: &cookies };
-        let length = answer(message, &arrival, &responder, out)?;
-        out.get(..length).map(Bytes::copy_from_slice)
+        let tally = live.tally(&moment);
+        let Some(made) = make(message, &arrival, &responder, out) else {
+            tally.count_dropped(Dropped::of(message));
+            return None;
+        };
+        tally.count(&Served { protocol: Protocol::Https, ..made.served });
+        out.get(..made.length).map(Bytes::copy_from_slice)
     });
     // What is no query gets no reply, and a request of HTTP must have one.
     let Some(reply) = reply else { return refusal(StatusCode::BAD_REQUEST) };

@@ -1,12 +1,13 @@
 //! Carries HTTP/1.1 and HTTP/2 over one connection, for as long as its client has use for it.
 
 use std::convert::Infallible;
-use std::pin::pin;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::task::{Context, Poll};
 use std::time::Duration;
 
-use hyper::body::{Body, Incoming};
+use hyper::body::{Body, Frame, Incoming, SizeHint};
 use hyper::service::service_fn;
 use hyper::{Request, Response};
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
@@ -29,8 +30,8 @@ pub struct Limits {
     pub streams: u32,
 }
 
-/// Whether a connection is used. A response that lasts longer than its headers would have to count
-/// as running until its end.
+/// Whether a connection is used: a request runs, or parts of a response are taken. One whose client
+/// takes nothing is not.
 #[derive(Debug, Default)]
 struct Activity {
     running: AtomicUsize,
@@ -59,6 +60,36 @@ impl Drop for InUse {
     }
 }
 
+/// The body of a response, which may come for as long as its parts are taken.
+struct Taken<B> {
+    body: B,
+    activity: Arc<Activity>,
+}
+
+impl<B: Body + Unpin> Body for Taken<B> {
+    type Data = B::Data;
+    type Error = B::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<B::Data>, B::Error>>> {
+        let polled = Pin::new(&mut self.body).poll_frame(context);
+        if polled.is_ready() {
+            self.activity.was_used.store(true, Ordering::Relaxed);
+        }
+        polled
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}
+
 /// Carries one connection to its end; `answer` answers a request.
 pub async fn carry<A, F, B>(
     stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
@@ -68,16 +99,19 @@ pub async fn carry<A, F, B>(
 ) where
     A: Fn(Request<Incoming>) -> F,
     F: Future<Output = Result<Response<B>, Infallible>> + Send + 'static,
-    B: Body<Data: Send, Error: Into<Box<dyn std::error::Error + Send + Sync>>> + Send + 'static,
+    B: Body<Data: Send, Error: Into<Box<dyn std::error::Error + Send + Sync>>>
+        + Send
+        + Unpin
+        + 'static,
 {
     let activity = Arc::new(Activity::default());
     let service = service_fn(|request: Request<Incoming>| {
         let in_use = activity.begin();
         let response = answer(request);
         async move {
-            let response = response.await;
-            drop(in_use);
-            response
+            let Ok(response) = response.await;
+            let activity = Arc::clone(&in_use.0);
+            Ok::<_, Infallible>(response.map(|body| Taken { body, activity }))
         }
     });
     let mut builder = auto::Builder::new(TokioExecutor::new());
@@ -107,5 +141,57 @@ pub async fn carry<A, F, B>(
         }
         ends = true;
         connection.as_mut().graceful_shutdown();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use http_body_util::channel::Channel;
+    use hyper::body::Bytes;
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
+    /// Answers with parts that come one after the other.
+    async fn answer(_: Request<Incoming>) -> Result<Response<Channel<Bytes>>, Infallible> {
+        let (mut sender, body) = Channel::<Bytes, Infallible>::new(1);
+        tokio::spawn(async move {
+            for _ in 0..30 {
+                tokio::time::sleep(Duration::from_millis(50)).await;
+                if sender.send_data(Bytes::from("part ")).await.is_err() {
+                    return;
+                }
+            }
+            let _gone = sender.send_data(Bytes::from("the end")).await;
+        });
+        Ok(Response::new(body))
+    }
+
+    const REQUEST: &[u8] = b"GET / HTTP/1.1\r\nhost: localhost\r\n\r\n";
+
+    fn limits() -> Limits {
+        let short = Duration::from_millis(300);
+        Limits { headers: short, idle: short, streams: 1 }
+    }
+
+    #[tokio::test]
+    async fn a_response_may_last_while_its_parts_are_taken() {
+        let (mut client, server) = tokio::io::duplex(1024);
+        let (_stop, stopped) = watch::channel(false);
+        tokio::spawn(carry(server, answer, limits(), stopped));
+        client.write_all(REQUEST).await.unwrap();
+        let mut text = String::new();
+        client.read_to_string(&mut text).await.unwrap();
+        assert!(text.contains("the end"), "{text}");
+    }
+
+    #[tokio::test]
+    async fn a_client_that_takes_nothing_has_no_connection() {
+        // The head of the response does not fit.
+        let (mut client, server) = tokio::io::duplex(64);
+        let (_stop, stopped) = watch::channel(false);
+        let carried = tokio::spawn(carry(server, answer, limits(), stopped));
+        client.write_all(REQUEST).await.unwrap();
+        let ended = tokio::time::timeout(Duration::from_secs(20), carried).await;
+        assert!(ended.is_ok(), "it is closed");
     }
 }

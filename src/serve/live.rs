@@ -9,14 +9,18 @@ use arc_swap::{ArcSwap, ArcSwapOption, Cache};
 use crate::cookies::{Cookies, Secrets};
 use crate::quick::Quick;
 use crate::respond::Responder;
+use crate::serve::meters::Meters;
 use crate::serve::sequences::SharedSequences;
 use crate::serve::sessions::{SharedMemory, SharedSessions};
+use crate::serve::traffic::Traffic;
 use crate::state::State;
 use crate::steer::Memory;
 use crate::steer::availability::{Health, HealthState};
 use crate::steer::load_balancer::Rules;
 use crate::steer::plan::Plan;
 use crate::steer::pool::{Pool, PoolId};
+use crate::tally::counters::Counts;
+use crate::tally::{Shared, Tally};
 
 /// One moment: everything that an answer is made from.
 #[derive(Debug)]
@@ -35,6 +39,8 @@ pub struct Moment {
     pub quick: Quick,
     /// The numbers of the answers.
     pub sequences: Arc<SharedSequences>,
+    /// What answers over streams are counted by.
+    pub counts: Arc<Counts>,
 }
 
 impl Moment {
@@ -49,7 +55,8 @@ impl Moment {
         let plan = Plan::new(&pools, &health).with_measured(measured);
         let quick = Quick::compile(&state, &plan);
         let sequences = Arc::new(SharedSequences::new(state.slot_count));
-        Self { generation, state: Arc::new(state), pools, health, plan, quick, sequences }
+        let counts = Arc::new(Counts::new(Arc::clone(&state.layout)));
+        Self { generation, state: Arc::new(state), pools, health, plan, quick, sequences, counts }
     }
 
     /// The first moment of a state with every origin healthy.
@@ -102,7 +109,8 @@ impl Moment {
 
     fn following(&self, pools: Arc<[Pool]>, health: Health, plan: Plan, quick: Quick) -> Self {
         let (state, sequences) = (Arc::clone(&self.state), Arc::clone(&self.sequences));
-        Self { generation: self.generation, state, pools, health, plan, quick, sequences }
+        let (generation, counts) = (self.generation, Arc::clone(&self.counts));
+        Self { generation, state, pools, health, plan, quick, sequences, counts }
     }
 
     /// What answers are made from, with what they leave for the next.
@@ -122,12 +130,19 @@ pub struct Live {
     sessions: Arc<SharedSessions>,
     /// The secrets of cookies, which change by themselves.
     secrets: Arc<ArcSwapOption<Secrets>>,
+    /// What was answered.
+    traffic: Arc<Traffic>,
+    /// What else is counted.
+    meters: Arc<Meters>,
 }
 
 impl Live {
     /// Begins with a moment.
     pub fn new(moment: Moment, sessions: SharedSessions) -> Self {
+        let traffic = Arc::new(Traffic::new(&moment.state, &moment.counts));
         let live = Self {
+            traffic,
+            meters: Arc::default(),
             moment: Arc::new(ArcSwap::from_pointee(moment)),
             retired: Arc::default(),
             sessions: Arc::new(sessions),
@@ -140,6 +155,21 @@ impl Live {
     /// The sessions of all load balancers.
     pub fn sessions(&self) -> &Arc<SharedSessions> {
         &self.sessions
+    }
+
+    /// What was answered.
+    pub fn traffic(&self) -> &Arc<Traffic> {
+        &self.traffic
+    }
+
+    /// What else is counted.
+    pub fn meters(&self) -> &Arc<Meters> {
+        &self.meters
+    }
+
+    /// Where answers from a moment over streams are counted.
+    pub fn tally<'m>(&'m self, moment: &'m Moment) -> Tally<'m, Shared> {
+        Tally::new(self.traffic.shared(), &moment.counts)
     }
 
     /// What answers from a moment leave for those after them, by now.
@@ -186,6 +216,8 @@ impl Live {
     /// Replaces the moment whole.
     pub fn swap(&self, moment: Moment) {
         self.make_room(&moment);
+        // Before anyone counts by it.
+        self.traffic.follow(&moment.state, &moment.counts);
         let old = self.moment.swap(Arc::new(moment));
         let mut retired = self.retired.lock().unwrap_or_else(PoisonError::into_inner);
         retired.push(old);

@@ -1,11 +1,18 @@
 //! Serving: sockets, probes, the swap of states, signals. The edge around the pure core.
 
+pub mod activation;
 pub mod connections;
 pub mod control;
 pub mod doh;
+pub mod expiry;
 pub mod http;
+pub mod journal;
+pub mod listen;
 pub mod live;
+pub mod meters;
 pub mod mmsg;
+pub mod notify;
+pub mod privileges;
 pub mod prober;
 pub mod reload;
 pub mod reply;
@@ -17,11 +24,13 @@ pub mod sockets;
 pub mod standing;
 pub mod stream;
 pub mod tls;
+pub mod traffic;
 pub mod udp;
 
 use std::hash::{BuildHasher, RandomState};
 use std::io;
 use std::net::{SocketAddr, TcpListener, UdpSocket};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
@@ -35,21 +44,27 @@ use crate::admin::{Phase, Running, Service};
 use crate::config::files::{Paths, Secrets};
 use crate::config::server::{Server, TcpSettings, UdpSettings};
 use crate::probe::{Prober, ProberError, ProberSettings};
+use crate::serve::activation::{Passed, PassedError};
 use crate::serve::connections::Connections;
 use crate::serve::control::Control;
+use crate::serve::listen::Sockets;
 use crate::serve::live::Live;
+use crate::serve::notify::{Notifier, watchdog_interval};
+use crate::serve::privileges::{Account, PrivilegesError, drop_spare_capabilities};
 use crate::serve::prober::{start_prober, start_recorder};
 use crate::serve::reload::{Reloader, keep_serials, remembered_serials};
 use crate::serve::resolver::start_resolver;
 use crate::serve::secrets::Keeper;
 use crate::serve::sessions::SharedSessions;
-use crate::serve::sockets::{BindError, Bound, bind, bind_tcp};
+use crate::serve::sockets::{BindError, Bound};
 use crate::serve::stream::{Carrier, Streams};
 use crate::serve::udp::WorkerSettings;
 use crate::state::State;
 
 /// How long a stop may take (operations.md).
 const STOP_WITHIN: Duration = Duration::from_secs(5);
+/// How often it is seen whether the state folder can be written.
+const TRY_STATE_FOLDER: Duration = Duration::from_secs(60);
 /// How often it is looked whether the first results are there.
 const LOOK_FOR_RESULTS: Duration = Duration::from_millis(5);
 
@@ -59,6 +74,12 @@ pub enum ServeError {
     /// An address cannot be listened on.
     #[error(transparent)]
     Bind(#[from] BindError),
+    /// A socket that a service manager passed cannot be used.
+    #[error(transparent)]
+    Passed(#[from] PassedError),
+    /// Privileges cannot be given up.
+    #[error(transparent)]
+    Privileges(#[from] PrivilegesError),
     /// None of the default addresses can be listened on.
     #[error("there is no address to listen on; name one with listen = [\"ADDRESS:PORT\"]")]
     NoAddress,
@@ -74,7 +95,8 @@ pub enum ServeError {
 }
 
 /// Serves a state until SIGTERM or SIGINT; SIGHUP reads the files again; `secrets` are what files
-/// have that are kept from others; `early_hangup` tells of one that came while they were read the first time.
+/// have that are kept from others; `read` are the files and folders; `early_hangup` tells of one that came
+/// while they were read the first time.
 ///
 /// # Errors
 /// [`ServeError`] if it cannot start.
@@ -83,8 +105,16 @@ pub fn serve(
     server: Server,
     mut state: State,
     secrets: Secrets,
+    read: &[PathBuf],
     early_hangup: Arc<AtomicBool>,
 ) -> Result<(), ServeError> {
+    let account = server.privileges.as_ref().map(Account::find).transpose()?;
+    let sockets = Sockets::open(&server, Passed::from_environment()?)?;
+    match &account {
+        Some(account) => account.assume(read, &server.state)?,
+        None => drop_spare_capabilities(),
+    }
+    // The first threads: what they may is what is left by now.
     let mut builder = tokio::runtime::Builder::new_multi_thread();
     if server.workers > 0 {
         builder.worker_threads(server.workers);
@@ -95,13 +125,6 @@ pub fn serve(
         let _within = runtime.enter();
         Signals::new()?
     };
-    let (tls, admin) = (server.tls.iter(), server.admin.iter());
-    let sockets = Sockets {
-        dns: bind_all(&server)?,
-        dot: bind_each(tls.clone().flat_map(|tls| &tls.dot), server.freebind)?,
-        doh: bind_each(tls.flat_map(|tls| &tls.doh), server.freebind)?,
-        admin: bind_each(admin.flat_map(|admin| &admin.listen), server.freebind)?,
-    };
     let mut serials = remembered_serials(&server);
     keep_serials(&server, &mut state, &mut serials);
     let prober = Arc::new(prober_of(&server, &state)?);
@@ -111,7 +134,7 @@ pub fn serve(
     let sessions = SharedSessions::new(server.max_sessions, RandomState::new().hash_one(0));
     let control = Control::new(state, server.state.clone(), prober, to_prober, sessions);
     let control = Arc::new(control);
-    start_prober(targets, to_recorder)?;
+    start_prober(targets, to_recorder, Arc::clone(control.live().meters()))?;
     start_recorder(results, Arc::clone(&control))?;
     let (to_resolver, names) = mpsc::unbounded_channel();
     start_resolver(names, Arc::clone(&control))?;
@@ -120,50 +143,28 @@ pub fn serve(
     let keeper = Arc::new(Keeper::new(server.state.clone(), control.live().clone(), cookies));
     let rotating = Arc::clone(&keeper);
     runtime.spawn(async move { rotating.rotate().await });
-    let reloader =
-        Reloader::new(paths, server.clone(), Arc::clone(&control), serials, secrets, keeper);
-    let reloader = Arc::new(reloader);
-    runtime.block_on(run(&server, &control, reloader, sockets, signals, &early_hangup))?;
+    let (live, state) = (control.live(), server.state.clone());
+    runtime.spawn(traffic::keep(live.clone()));
+    let meters = Arc::clone(live.meters());
+    let user = account.map(|account| account.user().to_owned());
+    meters.try_state_folder(&state, user.as_deref());
+    runtime.spawn(meters::watch_state_folder(meters, state, user, TRY_STATE_FOLDER));
+    let notifier = Arc::new(Notifier::default());
+    let reloader = Arc::new(Reloader::new(
+        paths,
+        server.clone(),
+        Arc::clone(&control),
+        serials,
+        secrets,
+        keeper,
+        Arc::clone(&notifier),
+    ));
+    let run = run(&server, &control, reloader, sockets, signals, &notifier, &early_hangup);
+    runtime.block_on(run)?;
     control.stop_probing();
     // What a client keeps open does not hold up the end.
     runtime.shutdown_timeout(Duration::from_millis(100));
     Ok(())
-}
-
-/// Binds every address; of the default ones those that the machine has.
-fn bind_all(server: &Server) -> Result<Vec<Bound>, ServeError> {
-    let mut sockets = Vec::new();
-    let workers = match server.udp.workers {
-        0 => cores(),
-        workers => workers,
-    };
-    let settings = UdpSettings { workers, ..server.udp };
-    for &address in &server.listen {
-        match bind(address, server.freebind, &settings) {
-            Ok(bound) => sockets.push(bound),
-            Err(error) if server.listen_is_default && error.is_missing_address() => {
-                warn!(%address, "this machine does not have the address; it is not listened on");
-            }
-            Err(error) => return Err(error.into()),
-        }
-    }
-    if sockets.is_empty() { Err(ServeError::NoAddress) } else { Ok(sockets) }
-}
-
-/// Binds addresses for TCP alone.
-fn bind_each<'a>(
-    addresses: impl Iterator<Item = &'a SocketAddr>,
-    freebind: bool,
-) -> Result<Vec<(SocketAddr, TcpListener)>, BindError> {
-    addresses.map(|&address| bind_tcp(address, freebind)).collect()
-}
-
-/// What is bound before anything is waited for, so that errors come at once.
-struct Sockets {
-    dns: Vec<Bound>,
-    dot: Vec<(SocketAddr, TcpListener)>,
-    doh: Vec<(SocketAddr, TcpListener)>,
-    admin: Vec<(SocketAddr, TcpListener)>,
 }
 
 /// What probes the addresses of a state.
@@ -246,6 +247,11 @@ impl Workers {
         Ok(())
     }
 
+    /// True while none of them has ended.
+    fn all_run(&self) -> bool {
+        !self.threads.iter().any(JoinHandle::is_finished)
+    }
+
     /// Lets every worker answer what it has, and end.
     fn stop(self) {
         self.stop.store(true, Ordering::Relaxed);
@@ -307,6 +313,7 @@ async fn run(
     reloader: Arc<Reloader>,
     sockets: Sockets,
     mut signals: Signals,
+    notifier: &Notifier,
     early_hangup: &AtomicBool,
 ) -> Result<(), ServeError> {
     let live = control.live();
@@ -320,10 +327,12 @@ async fn run(
     for (address, _, carrier) in &encrypted {
         info!(%address, protocol = carrier.word(), "listening");
     }
+    notifier.waits("waiting for the first probe results");
     tokio::select! {
         () = first_results(control, server.startup_wait) => {}
         () = signals.end() => {
             info!("stopped before the first answer");
+            notifier.stops();
             return Ok(());
         }
     }
@@ -349,6 +358,8 @@ async fn run(
     let mut wanted = early_hangup.swap(false, Ordering::Relaxed);
     service.enter(Phase::Serving);
     info!(zones, load_balancers, pools, monitored, generation = 1, "ready");
+    notifier.ready("serving generation 1");
+    let mut watchdog = watchdog_interval().map(tokio::time::interval);
     // Reading files must hold up neither answers nor the end.
     let start = || {
         let reloader = Arc::clone(&reloader);
@@ -366,21 +377,32 @@ async fn run(
                 None => std::future::pending().await,
             }
         };
+        let asked_for_life = async {
+            match watchdog.as_mut() {
+                Some(watchdog) => watchdog.tick().await,
+                None => std::future::pending().await,
+            }
+        };
         tokio::select! {
             // One that comes during a reload is followed by another: files may have changed since.
             _ = signals.hangup.recv() => wanted = true,
             result = finished => {
                 if let Err(error) = result {
                     warn!(%error, "the reload failed; the old state is kept");
+                    notifier.reloaded("a reload failed; the old state is served");
                 }
                 running = None;
             }
+            // A worker that is gone is a reason to be started again.
+            _ = asked_for_life => if workers.all_run() { notifier.is_alive() },
             _ = signals.terminate.recv() => break,
             _ = signals.interrupt.recv() => break,
         }
     }
     info!("stopping");
+    notifier.stops();
     service.enter(Phase::Stopping);
+    control.journal().end();
     let stopping = tokio::task::spawn_blocking(move || workers.stop());
     // Nobody listens only if there is no listener.
     let _told = stop_streams.send(true);

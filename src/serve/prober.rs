@@ -19,6 +19,7 @@ use crate::health::schedule::{first, next, phase};
 use crate::health::track::Outcome;
 use crate::probe::{Failure, Prober, Success};
 use crate::serve::control::Control;
+use crate::serve::meters::{Meters, ProbeResult};
 
 /// How often what only the passing of time asks for is done.
 const TICK: Duration = Duration::from_millis(200);
@@ -57,11 +58,12 @@ pub type Report = (Arc<TargetKey>, Outcome);
 pub fn start_prober(
     targets: UnboundedReceiver<Targets>,
     results: Sender<Report>,
+    meters: Arc<Meters>,
 ) -> io::Result<JoinHandle<()>> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     thread::Builder::new().name("prober".to_owned()).spawn(move || {
         // As a task, since what wakes the runtime's own future costs a system call each time.
-        let probing = runtime.spawn(Probing::new(results).run(targets));
+        let probing = runtime.spawn(Probing::new(results, meters).run(targets));
         if let Err(fault) = runtime.block_on(probing) {
             error!(%fault, "the prober ended; health stays as it is");
         }
@@ -97,6 +99,7 @@ pub fn start_recorder(
 /// The state of the prober's thread.
 struct Probing {
     results: Sender<Report>,
+    meters: Arc<Meters>,
     prober: Option<Arc<Prober>>,
     slots: HashMap<Arc<TargetKey>, Slot>,
     /// What waits, by when it is due.
@@ -156,9 +159,10 @@ struct Finished {
 }
 
 impl Probing {
-    fn new(results: Sender<Report>) -> Self {
+    fn new(results: Sender<Report>, meters: Arc<Meters>) -> Self {
         Self {
             results,
+            meters,
             prober: None,
             slots: HashMap::new(),
             queue: BTreeMap::new(),
@@ -268,6 +272,12 @@ impl Probing {
         };
         let Some(slot) = self.slots.get(&key) else { return };
         let Activity::Runs { again, .. } = slot.activity else { return };
+        let counted = match &result {
+            Ok(_) => ProbeResult::Success,
+            Err(failure) if failure.is_of_this_machine() => ProbeResult::NotMade,
+            Err(_) => ProbeResult::Failure,
+        };
+        self.meters.count_probe(counted, ended.saturating_duration_since(began));
         let outcome = match result {
             Ok(Success { rtt }) => Some(Outcome { at: ended, rtt, failure: None }),
             // An origin is not down because this machine cannot probe it.

@@ -11,8 +11,10 @@ use crate::config::admin::Token;
 use crate::config::files::{Paths, Secrets, load, read_secrets};
 use crate::config::report::{Diagnostic, Report, Severity};
 use crate::config::server::{Server, UdpSettings};
+use crate::journal::entries;
 use crate::serial::Serials;
 use crate::serve::control::Control;
+use crate::serve::notify::Notifier;
 use crate::serve::prober_of;
 use crate::serve::secrets::Keeper;
 use crate::serve::tls::CurrentCertificate;
@@ -26,6 +28,7 @@ pub struct Reloader {
     control: Arc<Control>,
     token: ArcSwapOption<Token>,
     keeper: Arc<Keeper>,
+    notifier: Arc<Notifier>,
     /// The certificate that clients are shown.
     certificate: Option<Arc<CurrentCertificate>>,
     /// What is served. Held for the length of a reload: they follow one another.
@@ -82,16 +85,22 @@ impl Reloader {
         serials: Serials,
         secrets: Secrets,
         keeper: Arc<Keeper>,
+        notifier: Arc<Notifier>,
     ) -> Self {
         let served = Mutex::new(Served { generation: 1, serials });
         let token = ArcSwapOption::from(secrets.token.map(Arc::new));
         let certificate = secrets.certificate.as_ref().map(CurrentCertificate::new).map(Arc::new);
-        Self { paths, server, control, token, certificate, keeper, served }
+        Self { paths, server, control, token, certificate, keeper, notifier, served }
     }
 
     /// The certificate that clients are shown, if TLS is served.
     pub fn certificate(&self) -> Option<&Arc<CurrentCertificate>> {
         self.certificate.as_ref()
+    }
+
+    /// The settings that the server runs with.
+    pub fn server(&self) -> &Server {
+        &self.server
     }
 
     /// The token of the admin service, as of the last reload.
@@ -101,15 +110,28 @@ impl Reloader {
 
     /// Reads all files again, serves what they say, and logs how it went.
     pub fn reload(&self) -> Outcome {
-        let outcome = self.try_reload();
+        // A reload that broke off left what it had not replaced yet.
+        let mut served = self.served.lock().unwrap_or_else(PoisonError::into_inner);
+        self.notifier.reloads();
+        let outcome = self.try_reload(&mut served);
+        let succeeded = matches!(outcome, Outcome::Reloaded(_));
+        self.control.live().meters().count_reload(succeeded);
         log_outcome(&outcome);
+        self.notifier.reloaded(&match &outcome {
+            Outcome::Reloaded(reloaded) => format!("serving generation {}", reloaded.generation),
+            Outcome::Refused(Refused { generation, reason, .. }) => {
+                format!("serving generation {generation}; a reload was refused: {reason}")
+            }
+        });
+        if let Outcome::Refused(Refused { generation, reason, diagnostics }) = &outcome {
+            let told = entries::refused(*generation, reason, diagnostics);
+            self.control.journal().record([told]);
+        }
         outcome
     }
 
-    fn try_reload(&self) -> Outcome {
-        // A reload that broke off left what it had not replaced yet.
-        let mut served = self.served.lock().unwrap_or_else(PoisonError::into_inner);
-        let Served { generation, serials } = &mut *served;
+    fn try_reload(&self, served: &mut Served) -> Outcome {
+        let Served { generation, serials } = served;
         let report = Report::default();
         let (server, state) = load(&self.paths, &report);
         let secrets = read_secrets(&server, &report);
@@ -131,7 +153,8 @@ impl Reloader {
         keep_serials(&server, &mut state, serials);
         let changes = Changes::between(&self.control.live().load().state, &state);
         *generation += 1;
-        self.control.adopt(*generation, state, prober);
+        let told = entries::reloaded(*generation, &changes);
+        self.control.adopt(*generation, state, prober, told);
         self.control.resolve(&server.resolver, None);
         self.token.store(secrets.token.map(Arc::new));
         self.keeper.follow(secrets.cookies);
@@ -155,6 +178,7 @@ impl Reloader {
             Some((tls.dot.clone(), tls.doh.clone(), tls.doh_path.clone()))
         };
         let admin = |server: &Server| server.admin.as_ref().map(|admin| admin.listen.clone());
+        let limit = |server: &Server| server.admin.as_ref().map(|admin| admin.metrics_limit);
         let settings = [
             ("listen", self.server.listen == server.listen),
             ("workers", self.server.workers == server.workers),
@@ -165,7 +189,9 @@ impl Reloader {
             ("tls", tls(&self.server) == tls(server)),
             ("freebind", self.server.freebind == server.freebind),
             ("state", self.server.state == server.state),
+            ("privileges", self.server.privileges == server.privileges),
             ("admin.listen", admin(&self.server) == admin(server)),
+            ("admin.metrics_limit", limit(&self.server) == limit(server)),
         ];
         settings.into_iter().filter(|(_, same)| !same).map(|(key, _)| key).collect()
     }

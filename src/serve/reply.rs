@@ -13,6 +13,7 @@ use crate::limit::answer_hash;
 use crate::query::{self, Edns, Keepalive, Rcode, Refused, Request};
 use crate::respond::{Responder, respond};
 use crate::rr::RecordType;
+use crate::served::{Scoped, Served};
 use crate::steer::Memory;
 use crate::wire::write::write;
 use crate::wire::{Repeated, Transport};
@@ -39,6 +40,8 @@ pub struct Made {
     pub equal: u64,
     /// True if the client has the address that it claims.
     pub is_proven: bool,
+    /// What was answered, but for what carried it.
+    pub served: Served,
 }
 
 impl<'a> Arrival<'a> {
@@ -52,6 +55,9 @@ impl<'a> Arrival<'a> {
         self.cookies.judge(&edns?.cookie?, self.source)
     }
 }
+
+/// TC, in the third octet of a header.
+const TRUNCATED: u8 = 2;
 
 /// The largest message that a stream carries.
 pub const MAX_MESSAGE: usize = u16::MAX as usize;
@@ -90,7 +96,8 @@ pub fn make(
             error!("a query made the server panic; it was answered SERVFAIL");
             let mut answer = Answer::empty(Rcode::ServFail);
             answer.extended_error = Some(ExtendedError::Internal);
-            bare(message, arrival, answer, out)
+            let made = bare(message, arrival, answer, out)?;
+            Some(Made { served: Served { is_fault: true, ..made.served }, ..made })
         }
     }
 }
@@ -128,7 +135,22 @@ fn attempt(
     let equal = answer_hash(&answer, record_type);
     let limit = arrival.transport.limit(edns);
     let length = write(&request, Repeated::read(message)?, &answer, limit, out)?;
-    Some(Made { length, equal, is_proven: judged.is_some_and(|judged| judged.is_valid) })
+    let served = served(&answer, edns, out);
+    Some(Made { length, equal, is_proven: judged.is_some_and(|judged| judged.is_valid), served })
+}
+
+/// What was answered, by the answer and the octets that were written of it.
+fn served(answer: &Answer<'_>, edns: Option<Edns>, out: &[u8]) -> Served {
+    Served {
+        zone: answer.zone,
+        // Where the names after it made it another answer than the load balancer's, it is the zone's.
+        steered: answer
+            .steered
+            .filter(|_| matches!(answer.rcode, Rcode::NoError | Rcode::ServFail)),
+        subnet: Scoped::new(edns.and_then(|edns| edns.client_subnet), answer.ecs_scope),
+        is_truncated: out.get(2).is_some_and(|flags| flags & TRUNCATED != 0),
+        ..Served::new(answer.rcode)
+    }
 }
 
 /// A request, refused if the keepalive option of a stream has data (RFC 7828 section 3.2.1). Where it came in
@@ -190,7 +212,8 @@ fn bare(
         let limit = arrival.transport.limit(edns);
         let length = write(&request, Repeated::read(message)?, &answer, limit, out)?;
         let is_proven = judged.is_some_and(|judged| judged.is_valid);
-        Some(Made { length, equal: answer_hash(&answer, RecordType::A), is_proven })
+        let (equal, served) = (answer_hash(&answer, RecordType::A), served(&answer, edns, out));
+        Some(Made { length, equal, is_proven, served })
     };
     catch_unwind(AssertUnwindSafe(attempt)).ok().flatten()
 }

@@ -23,11 +23,13 @@ use tracing::{error, info, warn};
 
 use crate::config::origins::is_of_a_server;
 use crate::config::server::ResolverSettings;
+use crate::journal::entries;
 use crate::name::Name;
 use crate::resolution::track::{Found, NameTrack, Said};
 use crate::resolution::{Resolved, Wanted};
 use crate::rr::Ttl;
 use crate::serve::control::Control;
+use crate::serve::meters::LookupResult;
 
 /// How long a resolver may take to reply, and how often it is asked.
 const TIMEOUT: Duration = Duration::from_secs(2);
@@ -211,11 +213,21 @@ impl Resolving {
                 (fault.id(), [failed(), failed()])
             }
         };
+        for found in &found {
+            self.control.live().meters().count_lookup(match found {
+                Found::Addresses(..) => LookupResult::Addresses,
+                Found::NoName | Found::NoData => LookupResult::Empty,
+                Found::Failed(_) => LookupResult::Failure,
+            });
+        }
         let Some(key) = self.asked.remove(&id) else { return };
         let (now, keep) = (Instant::now(), self.keep());
         let Some(entry) = self.names.get_mut(&key) else { return };
+        let before = entry.track.said().cloned();
         if let Some(said) = entry.track.record(now, found, keep) {
             say(&entry.name, &said);
+            let told = entries::resolution(&entry.name, before.as_ref(), &said);
+            self.control.journal().record([told]);
         }
         entry.is_known = true;
         let pause = match std::mem::take(&mut entry.again) {
@@ -239,8 +251,11 @@ impl Resolving {
         self.publish_at = now + COUNT_DOWN;
         let mut resolved = Resolved::default();
         for entry in self.names.values_mut().filter(|entry| entry.is_known) {
+            let before = entry.track.said().cloned();
             if let Some(said) = entry.track.expire(now, keep) {
                 say(&entry.name, &said);
+                let told = entries::resolution(&entry.name, before.as_ref(), &said);
+                self.control.journal().record([told]);
             }
             resolved.insert(&entry.name, entry.track.addresses(now, self.longest));
         }

@@ -40,13 +40,15 @@ pub struct BindError {
 }
 
 impl BindError {
-    fn new(address: SocketAddr, protocol: &'static str, error: io::Error) -> Self {
+    pub(super) fn new(address: SocketAddr, protocol: &'static str, error: io::Error) -> Self {
         let hint = match error.kind() {
             io::ErrorKind::AddrInUse => {
                 "; another program uses it: stop that, or choose another port"
             }
             io::ErrorKind::PermissionDenied => {
-                "; ports below 1024 need the capability CAP_NET_BIND_SERVICE"
+                "; a port below 1024 needs the capability CAP_NET_BIND_SERVICE: give it to the program \
+                 (setcap cap_net_bind_service=+ep FILE) or to its unit (AmbientCapabilities=), have \
+                 systemd pass the socket, or start as root with a user in [privileges]"
             }
             io::ErrorKind::AddrNotAvailable => {
                 "; this machine does not have the address: correct it, or set freebind = true"
@@ -102,7 +104,11 @@ pub fn bind_tcp(
     bind().map_err(|error| BindError::new(address, "TCP", error))
 }
 
-fn bind_udp(
+/// Binds an address for UDP alone: a socket for each worker.
+///
+/// # Errors
+/// What the system says.
+pub(super) fn bind_udp(
     address: SocketAddr,
     freebind: bool,
     settings: &UdpSettings,
@@ -115,20 +121,52 @@ fn bind_udp(
         socket.set_reuse_port(true)?;
         prepare(&socket, address, freebind)?;
         socket.bind(&SockAddr::from(address))?;
-        socket.set_read_timeout(Some(udp::WAIT))?;
-        socket.set_send_buffer_size(settings.send_buffer)?;
         let socket = std::net::UdpSocket::from(socket);
-        if mmsg::force_receive_buffer(&socket, settings.receive_buffer).is_err() {
-            // Not privileged: as much as the system's limit (net.core.rmem_max) allows.
-            socket2::SockRef::from(&socket).set_recv_buffer_size(settings.receive_buffer)?;
-        }
-        mmsg::never_fragment(&socket, address)?;
-        if address.ip().is_unspecified() {
-            mmsg::report_arrival(&socket, address)?;
-        }
+        set_options(&socket, address, settings)?;
         Ok(socket)
     };
     (0..settings.workers.max(1)).map(one).collect()
+}
+
+/// Shares the sockets that were passed for an address among its workers. The kernel does not spread the
+/// clients over them then: a query goes to whichever worker waits for one, and each socket has one at least.
+///
+/// # Errors
+/// What the system says.
+pub(super) fn share_udp(
+    passed: Vec<std::net::UdpSocket>,
+    address: SocketAddr,
+    settings: &UdpSettings,
+) -> io::Result<Vec<std::net::UdpSocket>> {
+    for socket in &passed {
+        socket.set_nonblocking(false)?;
+        set_options(socket, address, settings)?;
+    }
+    let copies = settings.workers.saturating_sub(passed.len());
+    let copies: io::Result<Vec<_>> =
+        passed.iter().cycle().take(copies).map(std::net::UdpSocket::try_clone).collect();
+    let copies = copies?;
+    Ok(passed.into_iter().chain(copies).collect())
+}
+
+/// Makes a socket wait no longer than a worker may, and sets what it needs for replies.
+fn set_options(
+    socket: &std::net::UdpSocket,
+    address: SocketAddr,
+    settings: &UdpSettings,
+) -> io::Result<()> {
+    socket.set_read_timeout(Some(udp::WAIT))?;
+    let options = socket2::SockRef::from(socket);
+    options.set_send_buffer_size(settings.send_buffer)?;
+    if mmsg::force_receive_buffer(socket, settings.receive_buffer).is_err() {
+        // Not privileged: as much as the system's limit (net.core.rmem_max) allows.
+        options.set_recv_buffer_size(settings.receive_buffer)?;
+    }
+    mmsg::never_fragment(socket, address)?;
+    if address.ip().is_unspecified() {
+        mmsg::report_arrival(socket, address)?;
+    }
+    Ok(())
 }
 
 fn open(address: SocketAddr, kind: Type, freebind: bool) -> io::Result<Socket> {

@@ -71,8 +71,7 @@ impl Standing {
     }
 
     fn said(&self, subject: &Subject) -> Option<Said> {
-        let (word, note) = self.overrides.of(subject)?;
-        Some(Said { word, text: format!("{}{}", word.in_words(), note.in_words()) })
+        Said::among(&self.overrides, subject)
     }
 
     fn describe(&self, known: &Known) -> String {

@@ -23,7 +23,9 @@ use crate::serve::connections::{Connections, Permit};
 use crate::serve::doh;
 use crate::serve::http::{self, Limits};
 use crate::serve::live::Live;
-use crate::serve::reply::{Arrival, answer, with_room};
+use crate::serve::reply::{Arrival, Made, make, with_room};
+use crate::served::{Protocol, Served};
+use crate::tally::counters::Dropped;
 use crate::wire::Transport;
 
 /// The octets of a message's length in a stream (RFC 1035 section 4.2.2).
@@ -70,10 +72,15 @@ pub enum Carrier {
 impl Carrier {
     /// As the log names it.
     pub fn word(&self) -> &'static str {
+        self.protocol().word()
+    }
+
+    /// As what its queries are counted.
+    pub fn protocol(&self) -> Protocol {
         match self {
-            Self::Plain => "tcp",
-            Self::Tls(_) => "tls",
-            Self::Https(..) => "https",
+            Self::Plain => Protocol::Tcp,
+            Self::Tls(_) => Protocol::Tls,
+            Self::Https(..) => Protocol::Https,
         }
     }
 }
@@ -105,6 +112,7 @@ pub async fn accept(listener: TcpListener, carrier: Carrier, streams: Streams) {
 /// Serves a connection in a task of its own, if there may be one more.
 fn admit(stream: TcpStream, client: SocketAddr, carrier: &Carrier, streams: &Streams) {
     let Some(permit) = streams.connections.admit(client.ip()) else {
+        streams.live.meters().refuse(carrier.protocol());
         // A reset leaves nothing behind, on either side.
         let _closed = socket2::SockRef::from(&stream).set_linger(Some(Duration::ZERO));
         return;
@@ -123,12 +131,14 @@ async fn carry(
     _permit: Permit,
 ) {
     let idle = streams.idle;
+    let meters = Arc::clone(streams.live.meters());
+    let _open = meters.open(carrier.protocol());
     // A client that cannot shake hands in time, or at all, is no concern of others.
     match carrier {
-        Carrier::Plain => serve(stream, client, Transport::Stream, streams).await,
+        Carrier::Plain => serve(stream, client, Protocol::Tcp, streams).await,
         Carrier::Tls(acceptor) => {
             if let Ok(Ok(stream)) = timeout(idle, acceptor.accept(stream)).await {
-                serve(stream, client, Transport::Encrypted, streams).await;
+                serve(stream, client, Protocol::Tls, streams).await;
             }
         }
         Carrier::Https(acceptor, path) => {
@@ -154,17 +164,18 @@ fn is_of_one_connection(error: &io::Error) -> bool {
 pub async fn serve(
     mut stream: impl AsyncRead + AsyncWrite + Unpin,
     client: IpAddr,
-    transport: Transport,
+    protocol: Protocol,
     streams: Streams,
 ) {
     let Streams { live, idle, mut stop, alive: _alive, .. } = streams;
+    let transport = match protocol {
+        Protocol::Tcp => Transport::Stream,
+        _ => Transport::Encrypted,
+    };
     let (mut received, mut replies) = (Vec::new(), Vec::new());
     loop {
-        let is_answered = answer_all(&mut received, &mut replies, &live, |cookies| Arrival {
-            source: client,
-            transport,
-            idle: Some(idle),
-            cookies,
+        let is_answered = answer_all(&mut received, &mut replies, &live, protocol, |cookies| {
+            Arrival { source: client, transport, idle: Some(idle), cookies }
         });
         if !replies.is_empty() {
             let sent = timeout(idle, stream.write_all(&replies)).await;
@@ -225,6 +236,7 @@ fn answer_all(
     received: &mut Vec<u8>,
     replies: &mut Vec<u8>,
     live: &Live,
+    protocol: Protocol,
     arrival: impl FnOnce(&Cookies) -> Arrival<'_>,
 ) -> bool {
     let mut taken = 0;
@@ -232,7 +244,7 @@ fn answer_all(
     let moment = live.load();
     let cookies = live.cookies();
     let arrival = arrival(&cookies);
-    let memory = live.memory(&moment);
+    let (memory, tally) = (live.memory(&moment), live.tally(&moment));
     with_room(|out| {
         while replies.len() < ENOUGH {
             let Some(query) = received.get(taken..).and_then(message) else {
@@ -241,9 +253,11 @@ fn answer_all(
             };
             taken += LENGTH + query.len();
             let responder = moment.responder(&memory);
-            let Some(length) = answer(query, &arrival, &responder, out) else {
+            let Some(Made { length, served, .. }) = make(query, &arrival, &responder, out) else {
+                tally.count_dropped(Dropped::of(query));
                 continue;
             };
+            tally.count(&Served { protocol, ..served });
             let (Ok(prefix), Some(reply)) = (u16::try_from(length), out.get(..length)) else {
                 continue;
             };

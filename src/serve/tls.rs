@@ -11,6 +11,7 @@ use tokio_rustls::rustls::sign::CertifiedKey;
 use tokio_rustls::rustls::{Error, ServerConfig};
 
 use crate::config::tls::Certificate;
+use crate::serve::expiry::expires_at;
 
 /// The certificate of the moment.
 #[derive(Debug)]
@@ -27,6 +28,12 @@ impl CurrentCertificate {
     /// Replaces it.
     pub fn replace(&self, certificate: &Certificate) {
         self.certified.store(Arc::clone(certificate.certified()));
+    }
+
+    /// When it expires, in seconds since 1970; none if that cannot be told.
+    pub fn expires_at(&self) -> Option<u64> {
+        let certified = self.certified.load();
+        expires_at(certified.cert.first()?)
     }
 }
 

@@ -15,20 +15,27 @@ use tracing::{error, warn};
 
 use crate::cookies::Cookies;
 use crate::limit::{Limiter, Verdict};
-use crate::quick::{self, CommonQuery, Quick};
+use crate::quick::{self, CommonQuery, Quick, Short};
 use crate::respond::Responder;
 use crate::serve::live::{Live, Moment};
 use crate::serve::mmsg::Batch;
 use crate::serve::reply::{self, Arrival};
 use crate::serve::secrets::fill_random;
 use crate::serve::sessions::{SharedSessions, Tick};
+use crate::serve::traffic::Traffic;
+use crate::served::Served;
 use crate::state::State;
 use crate::steer::session::{OriginTag, SessionKey, Sessions};
 use crate::steer::slots::Slots;
 use crate::steer::{Memory, Sequences};
+use crate::tally::counters::{Counts, Dropped, Fixed};
+use crate::tally::{Alone, Tally};
 
 /// How long a worker waits for queries before it looks whether it is to stop.
 pub const WAIT: Duration = Duration::from_millis(250);
+
+/// Of so many batches, the time of one is measured.
+const TIMED: u32 = 16;
 
 /// How a worker runs.
 #[derive(Clone, Copy, Debug)]
@@ -75,6 +82,8 @@ fn work(socket: &UdpSocket, settings: WorkerSettings, live: &Live, stop: &Atomic
     let mut reader = live.reader();
     let mut sequences = OwnSequences::with_sessions(Arc::clone(live.sessions()));
     let mut steps = Steps::new(settings.batch, Limiter::new(seed(), settings.workers));
+    let mut counters = OwnCounters::new(live);
+    let mut batches: u32 = 0;
     let mut failing = false;
     let start = Instant::now();
     while !stop.load(Ordering::Relaxed) {
@@ -93,14 +102,23 @@ fn work(socket: &UdpSocket, settings: WorkerSettings, live: &Live, stop: &Atomic
         failing = false;
         let moment = reader.load();
         sequences.follow(moment);
+        counters.follow(moment);
+        let elapsed = start.elapsed();
         let turn = Turn {
             moment,
             sequences: &sequences,
             cookies: live.cookies(),
-            now: u32::try_from(start.elapsed().as_micros() & u128::from(u32::MAX)).unwrap_or(0),
+            tally: counters.tally(),
+            now: u32::try_from(elapsed.as_micros() & u128::from(u32::MAX)).unwrap_or(0),
         };
         steps.answer(&mut batch, count, &turn);
         batch.send(socket);
+        // A clock read for some batches, not for each; those that timed out have nothing to tell.
+        batches = batches.wrapping_add(u32::from(count > 0));
+        if count > 0 && batches.is_multiple_of(TIMED) {
+            let took = start.elapsed().saturating_sub(elapsed);
+            counters.fixed.times.add::<Alone>(took, count as u64);
+        }
     }
 }
 
@@ -118,6 +136,7 @@ struct Turn<'t> {
     moment: &'t Moment,
     sequences: &'t OwnSequences,
     cookies: Cookies,
+    tally: Tally<'t, Alone>,
     /// Microseconds, modulo 2³².
     now: u32,
 }
@@ -158,6 +177,7 @@ impl Steps {
         let short = AssertUnwindSafe(|| self.look_up(batch, count, turn));
         if catch_unwind(short).is_err() {
             self.located.fill(None);
+            turn.tally.count_fault();
             error!("the short way panicked; the batch takes the long way");
         }
         for i in 0..count {
@@ -170,26 +190,37 @@ impl Steps {
     /// Answers one query of a batch; none if it gets no reply.
     #[inline]
     fn reply(&mut self, batch: &mut Batch, i: usize, turn: &Turn<'_>) -> Option<usize> {
-        let (message, source, out) = batch.query(i)?;
+        let Some((message, source, out)) = batch.query(i) else {
+            turn.tally.count_dropped(Dropped::Unreadable);
+            return None;
+        };
         let query = self.queries.get(i).and_then(Option::as_ref);
         let located = self.located.get(i).and_then(Option::as_ref);
         let Moment { state, quick, .. } = turn.moment;
-        let length = query.zip(located).and_then(|(query, located)| {
+        let short = query.zip(located).and_then(|(query, located)| {
             let short =
                 || quick.answer(message, query, *located, &state.locator, turn.sequences, out);
             catch_unwind(AssertUnwindSafe(short)).unwrap_or_default()
         });
         let arrival = Arrival::datagram(source, &turn.cookies);
-        let (length, bucket) = match length {
-            Some(length) => (length, self.buckets.get(i).copied().flatten()),
+        let (length, mut served, bucket) = match short {
+            Some(Short { length, served }) => {
+                (length, served, self.buckets.get(i).copied().flatten())
+            }
             None => {
-                let made = reply::make(message, &arrival, &turn.responder(), out)?;
+                let Some(made) = reply::make(message, &arrival, &turn.responder(), out) else {
+                    turn.tally.count_dropped(Dropped::of(message));
+                    return None;
+                };
                 let key = || self.limiter.key(&state.rate_limit, source, made.equal);
-                (made.length, if made.is_proven { None } else { key() })
+                (made.length, made.served, if made.is_proven { None } else { key() })
             }
         };
-        let Some(bucket) = bucket else { return Some(length) };
-        match self.limiter.count(&state.rate_limit, bucket, turn.now) {
+        if let Some(bucket) = bucket {
+            served.verdict = self.limiter.count(&state.rate_limit, bucket, turn.now);
+        }
+        turn.tally.count(&served);
+        match served.verdict {
             Verdict::Send => Some(length),
             Verdict::Truncate => reply::truncated(message, &arrival, out),
             Verdict::Drop => None,
@@ -201,7 +232,7 @@ impl Steps {
     /// at once.
     fn look_up(&mut self, batch: &mut Batch, count: usize, turn: &Turn<'_>) {
         let Moment { state, quick, .. } = turn.moment;
-        let mut approached = 0;
+        let (mut approached, mut counters) = (0, 0);
         for (i, query) in self.queries.iter_mut().enumerate().take(count) {
             *query = batch.query(i).and_then(|(message, _, _)| quick::parse(message));
             if let Some(query) = query {
@@ -226,6 +257,7 @@ impl Steps {
         }
         for (located, bucket) in self.located.iter().zip(&self.buckets).take(count) {
             let Some(located) = located else { continue };
+            counters ^= turn.tally.approach(located.counter());
             approached ^= bucket.map_or(0, |bucket| self.limiter.approach(bucket));
             if let Some((tags, key)) = quick.approach_session(located) {
                 approached ^= tags ^ turn.sequences.approach_session(key);
@@ -234,7 +266,7 @@ impl Steps {
             let (pool, slot) = quick.approach_pool(located);
             approached ^= pool ^ turn.sequences.approach(slot);
         }
-        std::hint::black_box(approached);
+        std::hint::black_box((approached, counters));
     }
 }
 
@@ -251,7 +283,61 @@ fn is_answered(located: &quick::Located, state: &State) -> bool {
 }
 
 /// Answers one datagram into `out` as a worker does, but for response rate limiting: the short way if it is
-/// common, else the long way. Gives the length of the reply, if there is one.
+/// common, else the long way. Gives the length of the reply, if there is one, and what it is counted by.
+#[inline]
+pub fn answer_and_tell(
+    message: &[u8],
+    source: IpAddr,
+    cookies: &Cookies,
+    quick: &Quick,
+    responder: &Responder<'_, impl Memory>,
+    out: &mut [u8],
+) -> Option<(usize, Served)> {
+    let Responder { state, sequences, .. } = responder;
+    let short = quick::parse(message).and_then(|query| {
+        let found = quick.find(&query)?;
+        let located = quick.locate(&query, found, source, &state.locator, cookies)?;
+        if !is_answered(&located, state) {
+            return None;
+        }
+        let short = quick.answer(message, &query, located, &state.locator, *sequences, out)?;
+        Some((short.length, short.served))
+    });
+    let arrival = Arrival::datagram(source, cookies);
+    let long = |out| reply::make(message, &arrival, responder, out);
+    short.or_else(|| long(out).map(|made| (made.length, made.served)))
+}
+
+/// What one worker counts by: nobody else writes it.
+#[derive(Debug)]
+pub struct OwnCounters {
+    traffic: Arc<Traffic>,
+    fixed: Arc<Fixed>,
+    counts: Arc<Counts>,
+}
+
+impl OwnCounters {
+    /// For the moments of these.
+    pub fn new(live: &Live) -> Self {
+        let traffic = Arc::clone(live.traffic());
+        let counts = traffic.counts(&live.load().state.layout);
+        Self { fixed: traffic.fixed(), counts, traffic }
+    }
+
+    /// Makes the counters fit a moment; allocates only if it is of another state.
+    pub fn follow(&mut self, moment: &Moment) {
+        if !Arc::ptr_eq(self.counts.layout(), &moment.state.layout) {
+            self.counts = self.traffic.counts(&moment.state.layout);
+        }
+    }
+
+    /// Where answers from that moment are counted.
+    pub fn tally(&self) -> Tally<'_, Alone> {
+        Tally::new(&self.fixed, &self.counts)
+    }
+}
+
+/// The same without what it is counted by.
 #[inline]
 pub fn answer_one(
     message: &[u8],
@@ -261,17 +347,7 @@ pub fn answer_one(
     responder: &Responder<'_, impl Memory>,
     out: &mut [u8],
 ) -> Option<usize> {
-    let Responder { state, sequences, .. } = responder;
-    let short = quick::parse(message).and_then(|query| {
-        let found = quick.find(&query)?;
-        let located = quick.locate(&query, found, source, &state.locator, cookies)?;
-        if !is_answered(&located, state) {
-            return None;
-        }
-        quick.answer(message, &query, located, &state.locator, *sequences, out)
-    });
-    let arrival = Arrival::datagram(source, cookies);
-    short.or_else(|| reply::answer(message, &arrival, responder, out))
+    answer_and_tell(message, source, cookies, quick, responder, out).map(|(length, _)| length)
 }
 
 /// The numbers of the answers of one worker: nobody else draws from them. They start again with a

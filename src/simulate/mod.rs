@@ -133,6 +133,7 @@ impl<'s> Simulation<'s> {
         let balancer = self.state.balancer(id)?;
         let client = ClientPlace {
             place: *place,
+            place_index: u32::MAX,
             address: None,
             by_subnet: false,
             session_subnet: None,

@@ -152,6 +152,11 @@ impl Default for RttTolerance {
 }
 
 impl LoadBalancer {
+    /// The position of one of its pools among them.
+    pub fn position(&self, pool: PoolId) -> Option<usize> {
+        self.slots.iter().position(|&(id, _)| id == pool)
+    }
+
     /// The first sequence slot of one of its pools.
     pub fn first_slot(&self, pool: PoolId) -> Option<u32> {
         self.slots.iter().find(|&&(id, _)| id == pool).map(|&(_, slot)| slot)

@@ -134,6 +134,10 @@ pub enum NoAnswer {
 /// The origins of one answer, in order.
 #[derive(Clone, Debug)]
 pub struct Pick<'s> {
+    /// The pool that it is from.
+    pub pool: PoolId,
+    /// True if health did not count: as a last resort, or in an unhealthy zone that is stayed in.
+    pub is_last_resort: bool,
     /// The origin of the client's session.
     leader: Option<&'s Member>,
     /// The origins after it, itself left out; or all of them.
@@ -221,7 +225,7 @@ pub fn pick<'s>(
     } else {
         several(plan, balancer, pool, sequences)?
     };
-    Some(Pick { leader: None, order })
+    Some(Pick { pool, is_last_resort: plan.any_health, leader: None, order })
 }
 
 /// The choice that a pool has for a client.
@@ -310,7 +314,8 @@ impl<'s> Pick<'s> {
     ) -> Self {
         let others = others.filter(|_| !is_single(balancer, family));
         let order = others.and_then(|plan| several(plan, balancer, pool, sequences));
-        Self { leader: Some(leader), order: order.unwrap_or(Order::One(None)) }
+        let order = order.unwrap_or(Order::One(None));
+        Self { pool, is_last_resort: false, leader: Some(leader), order }
     }
 
     /// The RDATA of the answer's records, in order.

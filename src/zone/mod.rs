@@ -40,11 +40,16 @@ impl ZoneSet {
     /// at an apex the parent zone if it is here too (RFC 4035 section 3.1.4.1). `key` is the name
     /// in lower-case wire form.
     pub fn find(&self, key: &[u8], record_type: RecordType) -> Option<&Zone> {
+        self.find_numbered(key, record_type).map(|(_, zone)| zone)
+    }
+
+    /// The same with the zone's number, by which its answers are counted.
+    pub fn find_numbered(&self, key: &[u8], record_type: RecordType) -> Option<(u32, &Zone)> {
         let nearest = |from: Option<&[u8]>| {
             let mut suffix = from;
             while let Some(name) = suffix {
                 if let Some(&index) = self.by_apex.get(name) {
-                    return self.zones.get(index);
+                    return Some((u32::try_from(index).ok()?, self.zones.get(index)?));
                 }
                 suffix = parent_of(name);
             }

@@ -24,6 +24,8 @@ const REPLY: Duration = Duration::from_secs(10);
 pub(crate) const PROGRAM: &str = "MERIDIAN_BINARY";
 /// The variable under which nothing may be skipped for want of a tool.
 const REQUIRE_ALL: &str = "MERIDIAN_REQUIRE_ALL";
+/// The Python that Debian's packages are for.
+pub(crate) const PYTHON: &str = "/usr/bin/python3";
 /// How often a state that sends no event is looked at.
 const POLL: Duration = Duration::from_millis(5);
 
@@ -98,18 +100,15 @@ impl Site {
 
     /// Runs the program in this folder, to its end.
     pub(crate) fn run(&self, arguments: &[&str]) -> Run {
-        let mut child = self.command(arguments).stdout(Stdio::piped()).spawn().expect("a process");
-        let stdout = read_all(child.stdout.take().expect("a pipe"));
-        let stderr = read_all(child.stderr.take().expect("a pipe"));
-        let code = wait(&mut child);
-        let text = |reader: thread::JoinHandle<String>| reader.join().expect("the reader's text");
-        Run { code, stdout: text(stdout), stderr: text(stderr) }
+        Run::of(self.command(arguments))
     }
 
-    fn command(&self, arguments: &[&str]) -> Command {
+    /// The program in this folder, not started yet.
+    pub(crate) fn command(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(program());
         command.args(arguments).current_dir(self.path()).env_remove("RUST_LOG");
         command.env_remove("MERIDIAN_AT").env_remove("MERIDIAN_TOKEN_FILE");
+        command.env_remove("MERIDIAN_LOG").env_remove("NOTIFY_SOCKET").env_remove("WATCHDOG_USEC");
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
         command
     }
@@ -130,6 +129,17 @@ pub(crate) fn is_missing(tool: &str, argument: &str, package: &str) -> bool {
     true
 }
 
+/// True if Debian's Python lacks a module, as [`is_missing`].
+pub(crate) fn is_module_missing(module: &str, package: &str) -> bool {
+    let import = Command::new(PYTHON).args(["-c", &format!("import {module}")]).output();
+    if import.is_ok_and(|import| import.status.success()) {
+        return false;
+    }
+    assert!(!is_required(), "the module {module} of {PYTHON} is missing ({package})");
+    eprintln!("skipped: the module {module} of {PYTHON} is needed (Debian: {package})");
+    true
+}
+
 /// True where nothing may be skipped.
 pub(crate) fn is_required() -> bool {
     std::env::var_os(REQUIRE_ALL).is_some()
@@ -141,6 +151,43 @@ pub(crate) struct Run {
     pub(crate) code: Option<i32>,
     pub(crate) stdout: String,
     pub(crate) stderr: String,
+}
+
+impl Run {
+    /// Runs a command that has a pipe for its errors, to its end.
+    pub(crate) fn of(mut command: Command) -> Self {
+        command.stdout(Stdio::piped());
+        Self::finish(command)
+    }
+
+    /// The same, with standard output left as the command has it.
+    pub(crate) fn finish(mut command: Command) -> Self {
+        let mut child = command.spawn().expect("a process");
+        let stdout = child.stdout.take().map(read_all);
+        let stderr = child.stderr.take().map(read_all);
+        let code = wait(&mut child);
+        let text = |reader: Option<thread::JoinHandle<String>>| {
+            reader.map_or_else(String::new, |reader| reader.join().expect("the reader's text"))
+        };
+        Self { code, stdout: text(stdout), stderr: text(stderr) }
+    }
+
+    /// The lines that tell what went wrong: all that are no log lines below the level of an error.
+    pub(crate) fn complaints(&self) -> Vec<&str> {
+        let is_log = |line: &str| {
+            serde_json::from_str::<Value>(line).is_ok_and(|line| line["level"] != "ERROR")
+        };
+        let is_more = |line: &str| is_log(line) || line.trim().starts_with("help:");
+        self.stderr.lines().filter(|line| !is_more(line)).collect()
+    }
+
+    /// The one line of a start that failed, as it must be.
+    pub(crate) fn refusal(&self) -> &str {
+        assert_eq!(self.code, Some(1), "{}", self.stderr);
+        let complaints = self.complaints();
+        assert_eq!(complaints.len(), 1, "{}", self.stderr);
+        complaints[0]
+    }
 }
 
 fn read_all(mut pipe: impl Read + Send + 'static) -> thread::JoinHandle<String> {
@@ -177,7 +224,14 @@ pub(crate) struct Server {
 impl Server {
     /// Starts the server on a free port and waits until it is ready.
     pub(crate) fn start(site: &Site) -> Self {
-        let mut server = Self::spawn(site, &["serve", "--listen", "127.0.0.1:0"]);
+        Self::start_with(site, &[])
+    }
+
+    /// The same with variables in its environment.
+    pub(crate) fn start_with(site: &Site, variables: &[(&str, &str)]) -> Self {
+        let mut command = site.command(&["serve", "--listen", "127.0.0.1:0"]);
+        command.envs(variables.iter().copied());
+        let mut server = Self::of(command);
         server.address = server.next_address();
         server.wait_for("ready");
         server
@@ -185,7 +239,12 @@ impl Server {
 
     /// Starts the server and waits for nothing.
     pub(crate) fn spawn(site: &Site, arguments: &[&str]) -> Self {
-        let mut child = site.command(arguments).spawn().expect("a process");
+        Self::of(site.command(arguments))
+    }
+
+    /// Starts a server by a command that has a pipe for its errors, and waits for nothing.
+    pub(crate) fn of(mut command: Command) -> Self {
+        let mut child = command.spawn().expect("a process");
         let log = follow(child.stderr.take().expect("a pipe"));
         let address = SocketAddr::from(([127, 0, 0, 1], 0));
         Self { child, log, seen: Vec::new(), address }
@@ -380,6 +439,31 @@ pub(crate) fn read_framed(stream: &mut TcpStream) -> Reply {
 
 fn parse(octets: &[u8]) -> Reply {
     Reply::parse(octets).unwrap_or_else(|error| panic!("a bad reply ({error}): {octets:02x?}"))
+}
+
+// ---------------------------------------------------------------------------------- Namespaces
+
+/// Runs an ignored test of this program again in namespaces of its own: `flags` are those of unshare(1),
+/// and `setup` is run by the shell before. Skipped, or a failure where nothing may be, if that needs what is
+/// not there.
+pub(crate) fn run_inside(flags: &[&str], setup: &str, test: &str) {
+    let probe = Command::new("unshare").args(flags).args(["sh", "-c", setup]).output();
+    if !probe.is_ok_and(|output| output.status.success()) {
+        assert!(!is_required(), "no namespace can be made (root, unshare, iproute2)");
+        eprintln!("skipped: no namespace can be made (root, unshare, iproute2)");
+        return;
+    }
+    let inner = format!("{setup} && exec \"$0\" \"$@\"");
+    let output = Command::new("unshare")
+        .args(flags)
+        .args(["sh", "-c", &inner])
+        .arg(std::env::current_exe().expect("this program"))
+        .args(["--exact", test, "--ignored", "--nocapture"])
+        .output()
+        .expect("unshare");
+    let text = |octets: &[u8]| String::from_utf8_lossy(octets).into_owned();
+    let (out, err) = (text(&output.stdout), text(&output.stderr));
+    assert!(output.status.success() && out.contains("1 passed"), "{out}\n{err}");
 }
 
 // ---------------------------------------------------------------------------------- Values

@@ -1,14 +1,13 @@
 //! The life of the server: what a reload changes and what it refuses, and how the program ends or
 //! does not come up.
 
+use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, UdpSocket};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use serde_json::Value;
-
-use crate::harness::{Run, SERVER, Server, Site, ZONE_HEAD, receive};
+use crate::harness::{Run, SERVER, Server, Site, ZONE_HEAD, framed, receive};
 use crate::wire::{Query, rcode, rtype};
 
 const ZONE: &str = "zones/example.test.toml";
@@ -160,13 +159,6 @@ fn sigterm_ends_the_server_with_exit_code_0() {
     assert_eq!(server.exit_code(), Some(0));
 }
 
-/// The lines that tell what went wrong: all that are no log lines below the level of an error.
-fn complaints(run: &Run) -> Vec<&str> {
-    let is_log =
-        |line: &str| serde_json::from_str::<Value>(line).is_ok_and(|line| line["level"] != "ERROR");
-    run.stderr.lines().filter(|line| !is_log(line) && !line.trim().starts_with("help:")).collect()
-}
-
 // operations.md: "A port in use, ... an empty zones folder: one clear line, exit 1."
 #[test]
 fn a_port_in_use_is_one_clear_line() {
@@ -179,20 +171,92 @@ fn a_port_in_use_is_one_clear_line() {
     };
     let address = udp.local_addr().expect("an address").to_string();
     let run = site.run(&["serve", "--listen", &address]);
-    assert_eq!(run.code, Some(1), "{}", run.stderr);
-    let complaints = complaints(&run);
-    assert_eq!(complaints.len(), 1, "{}", run.stderr);
-    assert!(complaints[0].contains(&address), "{}", run.stderr);
+    assert!(run.refusal().contains(&address), "{}", run.stderr);
 }
 
 #[test]
 fn an_empty_zones_folder_is_one_clear_line() {
     let site = Site::new();
     let run = site.run(&["serve", "--listen", "127.0.0.1:0"]);
-    assert_eq!(run.code, Some(1), "{}", run.stderr);
-    let complaints = complaints(&run);
-    assert_eq!(complaints.len(), 1, "{}", run.stderr);
-    assert!(complaints[0].contains("zones"), "{}", run.stderr);
+    assert!(run.refusal().contains("zones"), "{}", run.stderr);
+}
+
+// The flag goes before the environment, and that before the file.
+#[test]
+fn the_log_level_is_set_by_flag_environment_and_file() {
+    let site = site();
+    site.write("meridian.toml", format!("{SERVER}log = \"off\"\n"));
+    // That is warned of; an address that no machine has then ends the server.
+    std::fs::remove_dir(site.path().join("geo")).expect("an empty folder");
+    let warns = |environment: Option<&str>, flag: &[&str]| {
+        let mut command = site.command(&[&["serve", "--listen", "203.0.113.1:53"], flag].concat());
+        command.envs(environment.map(|level| ("MERIDIAN_LOG", level)));
+        let run = Run::of(command);
+        assert_eq!(run.code, Some(1), "{run:?}");
+        run.stderr.contains("there is no location data")
+    };
+    assert!(!warns(None, &[]));
+    assert!(warns(Some("warn"), &[]));
+    assert!(!warns(Some("warn"), &["--log", "error"]));
+    assert!(warns(Some("error"), &["--log", "info"]));
+}
+
+#[test]
+fn settings_that_cannot_be_read_are_one_clear_line() {
+    let site = site();
+    let run = site.run(&["serve", "--config", "gone.toml"]);
+    assert!(run.refusal().contains("gone.toml"), "{}", run.stderr);
+    let file = site.path().join("meridian.toml");
+    std::fs::remove_file(&file).expect("a file");
+    std::fs::create_dir(&file).expect("a folder in its place");
+    assert!(site.run(&["serve"]).refusal().contains("meridian.toml"));
+}
+
+/// How many clients send what they can while the server is to end.
+const CLIENTS: usize = 4;
+
+// operations.md: "SIGTERM: stop accepting, answer what has arrived, exit within 5 s".
+#[test]
+fn sigterm_ends_the_server_in_time_under_load_with_connections_open() {
+    let server = Server::start(&site());
+    let query = Query::new("www.example.test", rtype::A).octets();
+    // One says nothing, one has not said all, and one takes no replies.
+    let _idle = server.connect();
+    let mut slow = server.connect();
+    slow.write_all(&framed(&query)[..7]).expect("sent");
+    let mut deaf = server.connect();
+    deaf.set_write_timeout(Some(Duration::from_millis(200))).expect("a timeout");
+    while deaf.write_all(&framed(&query).repeat(500)).is_ok() {}
+    let stop = AtomicBool::new(false);
+    thread::scope(|scope| {
+        for _ in 0..CLIENTS {
+            let (socket, mut stream) = (server.socket(), server.connect());
+            let (query, stop) = (&query, &stop);
+            scope.spawn(move || {
+                while !stop.load(Ordering::Relaxed) {
+                    // Once the server is gone its port is closed.
+                    let _sent_or_refused = socket.send(query);
+                }
+            });
+            scope.spawn(move || {
+                let query = framed(query);
+                while !stop.load(Ordering::Relaxed) && stream.write_all(&query).is_ok() {
+                    let mut reply = [0; 512];
+                    if !matches!(stream.read(&mut reply), Ok(1..)) {
+                        break;
+                    }
+                }
+            });
+        }
+        assert_eq!(www(&server), OLD);
+        let start = Instant::now();
+        server.signal("TERM");
+        let code = server.exit_code();
+        let took = start.elapsed();
+        stop.store(true, Ordering::Relaxed);
+        assert_eq!(code, Some(0));
+        assert!(took < Duration::from_secs(6), "{took:?}");
+    });
 }
 
 // `listen` of the file, and several addresses: each is announced.

@@ -148,7 +148,7 @@ fn what_has_arrived_is_answered_before_the_end() {
 // ---------------------------------------------------------------------------------- TLS
 
 /// A self-signed certificate for a name, with its key, written where `[tls]` looks for them.
-fn write_certificate(site: &Site, name: &str) {
+pub(crate) fn write_certificate(site: &Site, name: &str) {
     let made = rcgen::generate_simple_self_signed([name.to_owned()]).expect("a certificate");
     let pem = |label: &str, der: &[u8]| {
         let text = data_encoding::BASE64_MIME.encode(der);

@@ -12,12 +12,13 @@ use meridian::config::build::{Files, build};
 use meridian::config::report::{Report, Source};
 use meridian::config::server::Server;
 use meridian::cookies::{Cookies, Secret, Secrets};
-use meridian::query::{self, Edns, Question, Request};
+use meridian::query::{self, Edns, Question, Rcode, Request};
 use meridian::quick::{self, Quick};
 use meridian::respond::{Responder, respond};
 use meridian::serve::reply::{self, Arrival};
 use meridian::serve::sequences::SharedSequences;
 use meridian::serve::udp;
+use meridian::served::Served;
 use meridian::state::State;
 use meridian::steer::availability::{Health, HealthState};
 use meridian::steer::plan::Plan;
@@ -50,11 +51,12 @@ impl<'s> Ways<'s> {
     }
 
     /// What a worker replies.
-    fn by_worker(&self, message: &[u8], resolver: IpAddr) -> Option<Vec<u8>> {
-        let mut out = [0; 1280];
-        let length =
-            udp::answer_one(message, resolver, &Cookies::OFF, &self.quick, &self.worker, &mut out)?;
-        Some(out[..length].to_vec())
+    fn by_worker(&self, message: &[u8], resolver: IpAddr) -> Option<(Vec<u8>, Served)> {
+        let (mut out, Self { quick, worker, .. }) = ([0; 1280], self);
+        let answered =
+            udp::answer_and_tell(message, resolver, &Cookies::OFF, quick, worker, &mut out);
+        let (length, served) = answered?;
+        Some((out[..length].to_vec(), served))
     }
 }
 
@@ -74,7 +76,7 @@ fn answered(message: &[u8], ways: &Ways<'_>, transport: Transport) -> Option<Vec
     let Some(answer) = respond(&request, resolver, &ways.long) else {
         let is_reply = message.get(2).is_some_and(|flags| flags & 0x80 != 0);
         assert!(message.len() < 12 || is_reply, "silence is for replies and scraps");
-        assert_eq!(by_worker.flatten(), None);
+        assert!(by_worker.flatten().is_none());
         return None;
     };
     let repeated = Repeated::read(message).expect("a header");
@@ -82,11 +84,26 @@ fn answered(message: &[u8], ways: &Ways<'_>, transport: Transport) -> Option<Vec
     let octets = encode(&made, request.echoed().0).expect("octets");
     check(message, &request, &answer, transport, &octets);
     match by_worker {
-        Some(by_worker) => assert_eq!(by_worker.as_ref(), Some(&octets), "to {message:02x?}"),
+        Some(by_worker) => {
+            let (by_worker, served) = by_worker.expect("a reply");
+            assert_eq!(by_worker, octets, "to {message:02x?}");
+            check_served(&served, &answer, &request, &octets);
+        }
         // A datagram's turn is a stream's too: the sequences of both ways stay together.
         None => drop(respond(&request, resolver, &ways.worker)),
     }
     Some(octets)
+}
+
+/// What is counted is what was answered, whichever way.
+fn check_served(served: &Served, answer: &Answer<'_>, request: &Request<'_>, octets: &[u8]) {
+    assert_eq!(served.rcode, answer.rcode);
+    assert_eq!(served.is_truncated, octets[2] & 2 != 0);
+    let subnet = request.echoed().1.and_then(|edns| edns.client_subnet);
+    assert_eq!(served.subnet.map(|scoped| scoped.scope), subnet.map(|_| answer.ecs_scope));
+    if matches!(answer.rcode, Rcode::NoError | Rcode::ServFail) {
+        assert_eq!(served.steered, answer.steered);
+    }
 }
 
 fn check(
@@ -553,7 +570,7 @@ fn both_ways_answer_cookies_alike() {
                 let sequences = ways.worker.sequences;
                 ways.quick.answer(&message, &query, located, locator, sequences, &mut short)
             });
-            let by_short = by_short.expect("a common query").expect("a reply");
+            let by_short = by_short.expect("a common query").expect("a reply").length;
             assert_eq!(short[..by_short], long[..by_long], "{now}");
             replies.push(long[by_long - 28..by_long].to_vec());
         }

@@ -15,8 +15,8 @@ function markOf(event) {
   const to = String(event.to ?? "");
   if (event.kind === "health") return { healthy: "up", unhealthy: "down" }[to] ?? "unknown";
   if (event.kind === "pool") return to === "available" ? "up" : "down";
-  if (event.kind === "override") return "out";
-  if (event.kind === "reload") return to === "refused" || event.ok === false ? "down" : "up";
+  if (event.kind === "override") return event.to ? "out" : "up";
+  if (event.kind === "reload") return to === "refused" ? "down" : "up";
   return "plain";
 }
 

@@ -40,7 +40,8 @@ impl Control {
         inner.pools = pools;
         let mut health = inner.board.health();
         let pools = inner.overrides.apply(state, &inner.pools, &mut health);
-        self.live.swap(moment.with_pools(pools, health, &changed));
+        // That the addresses changed is told by who found them.
+        self.swap(&inner, moment.with_pools(pools, health, &changed), []);
         if !is_probed_alike {
             self.probe(&inner);
         }

@@ -102,8 +102,14 @@ fn an_origin_that_is_killed_turns_red_without_a_reload() {
     browser.until("document.querySelector('.verdict').dataset.state === 'down'");
     assert!(browser.text("#balancers").contains("fallback only"));
 
+    // What happened is told, too, as it happens.
+    browser.until("document.querySelector('#link').dataset.state === 'live'");
+    browser.until_shown(".event[data-kind=health].is-down");
+    assert!(browser.text(".event[data-kind=health].is-down").contains("a/a1"));
+
     let _alive = start_origin(port);
     browser.until_shown(&origin("a1", "up"));
+    browser.until_shown(".event[data-kind=health].is-up");
     assert_eq!(browser.run("return window.same"), true, "the page was loaded again");
     assert_eq!(browser.console(), [""; 0]);
 }
@@ -235,6 +241,25 @@ fn a_thousand_pools_are_not_shown_at_once() {
     browser.write("#pools-filter", "10.0.2.44");
     browser.until("document.querySelector('.pool').dataset.pool === 'p543'");
     assert_eq!(browser.run("return document.querySelectorAll('.pool').length"), 1);
+    assert_eq!(browser.console(), [""; 0]);
+}
+
+#[test]
+fn where_answers_go_is_counted_and_drawn() {
+    let served = Served::of(site(POOLS));
+    served.push("192.0.2.1", "up");
+    for _ in 0..20 {
+        served.answered();
+    }
+    let Some(browser) = shown(&served, SIZES[0], Theme::Light) else { return };
+    browser
+        .until("document.querySelector('#traffic-note').textContent.startsWith('20 answers in')");
+    assert!(browser.text("#traffic-pools").contains("100 %"));
+    assert!(browser.text("#traffic-regions").contains("not located"));
+    browser.until("document.querySelectorAll('#balancers tr').length === 1");
+    assert!(browser.text("#balancers").contains("100 %"));
+    browser.click(".as-table summary");
+    assert!(browser.text("#map-table").contains("unknown places"));
     assert_eq!(browser.console(), [""; 0]);
 }
 

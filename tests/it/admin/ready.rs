@@ -7,7 +7,7 @@ use super::{POOLS, Served, site, until};
 use crate::harness::Server;
 
 /// A pool whose one origin accepts and says nothing.
-fn hanging(listener: &TcpListener) -> String {
+pub(super) fn hanging(listener: &TcpListener) -> String {
     let port = listener.local_addr().expect("an address").port();
     format!(
         "[monitors.h]\ntype = \"http\"\nport = {port}\ninterval = \"30s\"\ntimeout = \"20s\"\n\

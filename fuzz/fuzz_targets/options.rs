@@ -1,0 +1,8 @@
+#![no_main]
+
+#[path = "../targets/options.rs"]
+mod target;
+#[path = "../targets/world.rs"]
+mod world;
+
+libfuzzer_sys::fuzz_target!(|octets: &[u8]| target::run(octets));
