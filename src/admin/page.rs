@@ -36,13 +36,14 @@ type File = (&'static str, &'static str, &'static str);
 const INDEX: File = ("index.html", HTML, include_str!("page/index.html"));
 
 /// What is below `/assets/`.
-const ASSETS: [File; 18] = [
+const ASSETS: [File; 19] = [
     ("style.css", STYLE, include_str!("page/style.css")),
     ("icon.svg", DRAWING, include_str!("page/icon.svg")),
     ("main.js", SCRIPT, include_str!("page/main.js")),
     ("server.js", SCRIPT, include_str!("page/server.js")),
     ("health.js", SCRIPT, include_str!("page/health.js")),
     ("overview.js", SCRIPT, include_str!("page/overview.js")),
+    ("origins.js", SCRIPT, include_str!("page/origins.js")),
     ("pools.js", SCRIPT, include_str!("page/pools.js")),
     ("balancers.js", SCRIPT, include_str!("page/balancers.js")),
     ("traffic.js", SCRIPT, include_str!("page/traffic.js")),

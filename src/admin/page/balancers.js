@@ -18,7 +18,13 @@ function make() {
   const word = el("span");
   const pools = el("span", { class: "chips" });
   const part = el("td", { class: "number strong" });
-  const node = el("tr", null, el("th", { scope: "row" }, name, steering, pools), el("td", { class: "state" }, sign, word), part);
+  const node = el(
+    "tr",
+    null,
+    el("th", { scope: "row" }, name, steering, pools),
+    el("td", { class: "state" }, sign, word),
+    part,
+  );
   return {
     node,
     update({ balancer, state, members }) {
@@ -30,7 +36,9 @@ function make() {
       const text = members.map(([pool, kind]) => `${pool} ${kind}`).join(" ");
       if (pools.dataset.shown !== text) {
         pools.dataset.shown = text;
-        pools.replaceChildren(...members.map(([pool, kind]) => el("span", { class: "chip" }, icon(kind), pool)));
+        pools.replaceChildren(
+          ...members.map(([pool, kind]) => el("span", { class: "chip" }, icon(kind), pool)),
+        );
       }
       const known = shares.get(keyOf(balancer));
       setText(part, known === undefined ? "–" : share(known));
@@ -39,7 +47,9 @@ function make() {
 }
 
 function members(balancer, pools) {
-  const names = balancer.pools.includes(balancer.fallback_pool) ? balancer.pools : [...balancer.pools, balancer.fallback_pool];
+  const names = balancer.pools.includes(balancer.fallback_pool)
+    ? balancer.pools
+    : [...balancer.pools, balancer.fallback_pool];
   return names.map((name) => {
     const pool = poolOf(pools, balancer.zone, name);
     const label = balancer.pools.includes(name) ? name : `${name} (fallback)`;
@@ -50,10 +60,17 @@ function members(balancer, pools) {
 function show() {
   if (!latest) return;
   const { status, pools } = latest;
-  const rows = status.load_balancers.map((balancer) => ({ balancer, state: ofBalancer(balancer, pools), members: members(balancer, pools) }));
-  rows.sort((a, b) => ORDER.indexOf(a.state.kind) - ORDER.indexOf(b.state.kind)
-    || (shares.get(keyOf(b.balancer)) ?? 0) - (shares.get(keyOf(a.balancer)) ?? 0)
-    || a.balancer.name.localeCompare(b.balancer.name));
+  const rows = status.load_balancers.map((balancer) => ({
+    balancer,
+    state: ofBalancer(balancer, pools),
+    members: members(balancer, pools),
+  }));
+  rows.sort(
+    (a, b) =>
+      ORDER.indexOf(a.state.kind) - ORDER.indexOf(b.state.kind) ||
+      (shares.get(keyOf(b.balancer)) ?? 0) - (shares.get(keyOf(a.balancer)) ?? 0) ||
+      a.balancer.name.localeCompare(b.balancer.name),
+  );
   keep(byId("balancers"), rows.slice(0, shown), (row) => keyOf(row.balancer), make);
   const none = byId("balancers-none");
   none.hidden = rows.length > 0;

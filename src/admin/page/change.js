@@ -10,8 +10,18 @@ const BY = "meridian-by";
 /** The words, with what each means for an origin and for a pool. */
 const WORDS = [
   ["drained", "Drained", "it gets no new clients", "its clients go elsewhere"],
-  ["disabled", "Disabled", "as if it were not configured", "never answered, not even as the fallback"],
-  ["forced-up", "Forced up", "counts as healthy, whatever its probes say", "available while it has an origin to answer"],
+  [
+    "disabled",
+    "Disabled",
+    "as if it were not configured",
+    "never answered, not even as the fallback",
+  ],
+  [
+    "forced-up",
+    "Forced up",
+    "counts as healthy, whatever its probes say",
+    "available while it has an origin to answer",
+  ],
   ["forced-down", "Forced down", "counts as unhealthy, whatever its probes say", "not available"],
 ];
 
@@ -33,11 +43,29 @@ export function openChange(subject) {
   setText(byId("change-now"), said ? where : `${where} · ${reason}`);
   byId("change-said").hidden = !said;
   if (said) {
-    const parts = [wordOf(said), said.by && `by ${said.by}`, `since ${moment(said.since)}`, said.until ? `until ${moment(said.until)}` : "until it is enabled"];
-    setText(byId("change-said-text"), `${parts.filter(Boolean).join(" ")}${said.why ? `: ${said.why}` : ""}`);
+    const parts = [
+      wordOf(said),
+      said.by && `by ${said.by}`,
+      `since ${moment(said.since)}`,
+      said.until ? `until ${moment(said.until)}` : "until it is enabled",
+    ];
+    setText(
+      byId("change-said-text"),
+      `${parts.filter(Boolean).join(" ")}${said.why ? `: ${said.why}` : ""}`,
+    );
   }
-  const choice = ([word, name, ofOrigin, ofPool], index) => el("label", { class: "choice" },
-    el("input", { type: "radio", name: "word", value: word, checked: index === 0 }), el("span", null, el("strong", null, name), el("span", { class: "dim" }, ` ${origin ? ofOrigin : ofPool}`)));
+  const choice = ([word, name, ofOrigin, ofPool], index) =>
+    el(
+      "label",
+      { class: "choice" },
+      el("input", { type: "radio", name: "word", value: word, checked: index === 0 }),
+      el(
+        "span",
+        null,
+        el("strong", null, name),
+        el("span", { class: "dim" }, ` ${origin ? ofOrigin : ofPool}`),
+      ),
+    );
   const words = byId("change-words");
   words.replaceChildren(words.firstElementChild, ...WORDS.map(choice));
   byId("change-for").value = "";
@@ -52,7 +80,9 @@ export function openChange(subject) {
 async function send(method, body) {
   const entered = byId("change-token").value.trim();
   const buttons = dialog.querySelectorAll("button");
-  buttons.forEach((button) => { button.disabled = true; });
+  buttons.forEach((button) => {
+    button.disabled = true;
+  });
   try {
     const answer = await change(method, "/api/v1/overrides", body, entered);
     if (entered) token.set(entered);
@@ -66,7 +96,9 @@ async function send(method, body) {
     }
     setText(byId("change-error"), [failure.message, failure.help].filter(Boolean).join(": "));
   } finally {
-    buttons.forEach((button) => { button.disabled = false; });
+    buttons.forEach((button) => {
+      button.disabled = false;
+    });
   }
 }
 

@@ -15,7 +15,9 @@ function fill(node, attributes, children) {
       node.setAttribute(name, value);
     }
   }
-  node.append(...children.filter((child) => child !== null && child !== undefined && child !== false));
+  node.append(
+    ...children.filter((child) => child !== null && child !== undefined && child !== false),
+  );
   return node;
 }
 
@@ -31,7 +33,11 @@ export function svg(tag, attributes, ...children) {
 
 /** The icon of a state. */
 export function icon(kind) {
-  return svg("svg", { class: `icon is-${kind}`, "aria-hidden": "true" }, svg("use", { href: `#icon-${kind}` }));
+  return svg(
+    "svg",
+    { class: `icon is-${kind}`, "aria-hidden": "true" },
+    svg("use", { href: `#icon-${kind}` }),
+  );
 }
 
 /** Changes an icon's state. */
@@ -49,6 +55,12 @@ export function setText(node, text) {
 export function setAttribute(node, name, value) {
   if (value === null || value === undefined) node.removeAttribute(name);
   else if (node.getAttribute(name) !== String(value)) node.setAttribute(name, value);
+}
+
+/** Draws the eye to a node that has changed. */
+export function flash(node) {
+  node.classList.remove("changed");
+  requestAnimationFrame(() => node.classList.add("changed"));
 }
 
 const ROWS = new WeakMap();
@@ -70,7 +82,7 @@ export function keep(parent, items, keyOf, make) {
   for (const item of items) {
     const key = keyOf(item);
     let row = rows.get(key);
-    if (!row) rows.set(key, row = make(item));
+    if (!row) rows.set(key, (row = make(item)));
     row.update(item);
     if (row.node === next) next = next.nextSibling;
     else parent.insertBefore(row.node, next);

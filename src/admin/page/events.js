@@ -22,14 +22,22 @@ function markOf(event) {
 
 function make(event) {
   const time = el("time", { datetime: event.at });
-  const node = el("li", { class: `event is-${markOf(event)}`, "data-kind": event.kind, "data-seq": event.seq },
-    time, el("span", { class: "kind" }, event.kind), el("span", { class: "text" }, event.text ?? ""));
+  const node = el(
+    "li",
+    { class: `event is-${markOf(event)}`, "data-kind": event.kind, "data-seq": event.seq },
+    time,
+    el("span", { class: "kind" }, event.kind),
+    el("span", { class: "text" }, event.text ?? ""),
+  );
   return { node, update: () => setText(time, moment(event.at)) };
 }
 
 function show() {
   const kind = byId("events-kind").value;
-  const listed = events.filter((event) => !kind || event.kind === kind).slice(-SHOWN).reverse();
+  const listed = events
+    .filter((event) => !kind || event.kind === kind)
+    .slice(-SHOWN)
+    .reverse();
   keep(byId("events"), listed, (event) => event.seq, make);
   const none = byId("events-none");
   none.hidden = listed.length > 0;

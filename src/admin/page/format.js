@@ -27,7 +27,12 @@ export const plural = (number, one, several) => `${count(number)} ${number === 1
 /** A length of time, in its two largest units at most. */
 export function lasting(seconds) {
   const whole = Math.max(0, Math.floor(seconds));
-  const units = [["d", 86_400], ["h", 3600], ["m", 60], ["s", 1]];
+  const units = [
+    ["d", 86_400],
+    ["h", 3600],
+    ["m", 60],
+    ["s", 1],
+  ];
   const first = units.findIndex(([, size]) => whole >= size);
   if (first < 0) return "0s";
   const [unit, size] = units[first];

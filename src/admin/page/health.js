@@ -3,7 +3,12 @@
 
 export const ORDER = ["down", "impaired", "unknown", "out", "up"];
 
-const SAID = { "disabled": "disabled", "drained": "drained", "forced-up": "forced up", "forced-down": "forced down" };
+const SAID = {
+  disabled: "disabled",
+  drained: "drained",
+  "forced-up": "forced up",
+  "forced-down": "forced down",
+};
 
 /** The word of an override, for people. */
 export const wordOf = (said) => SAID[said.word] ?? said.word;
@@ -31,7 +36,8 @@ export function ofPool(pool) {
   }
   if (said === "forced up") return { kind: "impaired", word: said };
   const kinds = pool.origins.map((origin) => ofOrigin(origin).kind);
-  if (kinds.includes("down") || kinds.includes("impaired")) return { kind: "impaired", word: "impaired" };
+  if (kinds.includes("down") || kinds.includes("impaired"))
+    return { kind: "impaired", word: "impaired" };
   if (kinds.includes("unknown")) return { kind: "unknown", word: "not probed" };
   if (pool.origins.some((origin) => origin.override)) return { kind: "out", word: "partly out" };
   return { kind: "up", word: "up" };
@@ -59,16 +65,21 @@ export const keyOfPool = ({ zone, pool }) => `${zone ?? ""} ${pool}`;
 
 /** The pool that a load balancer means by a name: its zone's, or a shared one. */
 export function poolOf(pools, zone, name) {
-  return pools.get(keyOfPool({ zone, pool: name })) ?? pools.get(keyOfPool({ zone: null, pool: name }));
+  return (
+    pools.get(keyOfPool({ zone, pool: name })) ?? pools.get(keyOfPool({ zone: null, pool: name }))
+  );
 }
 
 /** The state of a load balancer, from its pools. */
 export function ofBalancer(balancer, pools) {
   if (!balancer.available) {
     const fallback = poolOf(pools, balancer.zone, balancer.fallback_pool);
-    if (fallback?.enabled && fallback.origins.length > 0) return { kind: "down", word: "fallback only" };
+    if (fallback?.enabled && fallback.origins.length > 0)
+      return { kind: "down", word: "fallback only" };
     return { kind: "down", word: "no answer" };
   }
   const states = balancer.pools.map((name) => poolOf(pools, balancer.zone, name)).filter(Boolean);
-  return states.every((pool) => pool.available) ? { kind: "up", word: "up" } : { kind: "impaired", word: "some pools out" };
+  return states.every((pool) => pool.available)
+    ? { kind: "up", word: "up" }
+    : { kind: "impaired", word: "some pools out" };
 }

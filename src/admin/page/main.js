@@ -52,7 +52,9 @@ function lock(failure) {
     look();
     return;
   }
-  locked = new Promise((resolve) => { unlock = resolve; });
+  locked = new Promise((resolve) => {
+    unlock = resolve;
+  });
   byId("locked").hidden = false;
   byId("all").hidden = true;
   setText(byId("locked-error"), rejected);
@@ -83,16 +85,36 @@ function showLink() {
   const since = seen === null ? "No data yet" : `No data since ${timeOfDay(new Date(seen))} UTC`;
   if (lost && locked === null) {
     banner.hidden = false;
-    setText(banner, `${since}: ${problem || "the server does not answer"}.${seen === null ? "" : " What is shown is from then."}`);
+    setText(
+      banner,
+      `${since}: ${problem || "the server does not answer"}.${seen === null ? "" : " What is shown is from then."}`,
+    );
   } else {
     banner.hidden = true;
     setText(banner, "");
   }
   document.body.classList.toggle("is-lost", lost && seen !== null);
   const link = byId("link");
-  const state = locked ? "locked" : lost ? "lost" : seen === null ? "connecting" : streaming ? "live" : "polling";
+  const state = locked
+    ? "locked"
+    : lost
+      ? "lost"
+      : seen === null
+        ? "connecting"
+        : streaming
+          ? "live"
+          : "polling";
   setAttribute(link, "data-state", state);
-  setText(link, { locked: "token needed", lost: `lost ${age === null ? "" : lasting(age / 1000)}`.trim(), connecting: "connecting", live: "live", polling: "every few seconds" }[state]);
+  setText(
+    link,
+    {
+      locked: "token needed",
+      lost: `lost ${age === null ? "" : lasting(age / 1000)}`.trim(),
+      connecting: "connecting",
+      live: "live",
+      polling: "every few seconds",
+    }[state],
+  );
 }
 
 // ------------------------------------------------------------------------------ The status
@@ -109,7 +131,8 @@ async function status() {
     seen = Date.now();
     problem = "";
     if (found.pools.length <= 8) assign(found.pools);
-    for (const part of [overview, pools, balancers, map, traffic, explain]) part.showStatus(found, byKey);
+    for (const part of [overview, pools, balancers, map, traffic, explain])
+      part.showStatus(found, byKey);
   } catch (failure) {
     if (!(failure instanceof Failure)) throw failure;
     lock(failure);

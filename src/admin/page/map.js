@@ -21,8 +21,18 @@ const LOWER = HEIGHT - 20;
 const ways = svg("g", { class: "ways" });
 const places = svg("g", { class: "places" });
 const sites = svg("g", { class: "sites" });
-const drawing = svg("svg", { viewBox: `0 ${UPPER} ${WIDTH} ${LOWER - UPPER}`, role: "img", "aria-labelledby": "map-title map-note" },
-  svg("path", { class: "land", d: LAND }), ways, places, sites);
+const drawing = svg(
+  "svg",
+  {
+    viewBox: `0 ${UPPER} ${WIDTH} ${LOWER - UPPER}`,
+    role: "img",
+    "aria-labelledby": "map-title map-note",
+  },
+  svg("path", { class: "land", d: LAND }),
+  ways,
+  places,
+  sites,
+);
 byId("map").append(drawing);
 
 let pools = new Map();
@@ -39,17 +49,27 @@ function way([x1, y1], [x2, y2]) {
 /** A circle cut by the shares of pools. */
 function pie([x, y], radius, parts) {
   if (parts.length === 1 || parts[0].share > 0.995) {
-    return [svg("circle", { class: colourOf(parts[0]), cx: x.toFixed(1), cy: y.toFixed(1), r: radius.toFixed(1) })];
+    return [
+      svg("circle", {
+        class: colourOf(parts[0]),
+        cx: x.toFixed(1),
+        cy: y.toFixed(1),
+        r: radius.toFixed(1),
+      }),
+    ];
   }
   let from = -Math.PI / 2;
-  const at = (angle) => `${(x + radius * Math.cos(angle)).toFixed(1)} ${(y + radius * Math.sin(angle)).toFixed(1)}`;
-  return parts.filter((part) => part.share > 0).map((part) => {
-    const to = from + part.share * 2 * Math.PI;
-    const large = part.share > 0.5 ? 1 : 0;
-    const d = `M${x.toFixed(1)} ${y.toFixed(1)}L${at(from)}A${radius.toFixed(1)} ${radius.toFixed(1)} 0 ${large} 1 ${at(to)}z`;
-    from = to;
-    return svg("path", { class: colourOf(part), d });
-  });
+  const at = (angle) =>
+    `${(x + radius * Math.cos(angle)).toFixed(1)} ${(y + radius * Math.sin(angle)).toFixed(1)}`;
+  return parts
+    .filter((part) => part.share > 0)
+    .map((part) => {
+      const to = from + part.share * 2 * Math.PI;
+      const large = part.share > 0.5 ? 1 : 0;
+      const d = `M${x.toFixed(1)} ${y.toFixed(1)}L${at(from)}A${radius.toFixed(1)} ${radius.toFixed(1)} 0 ${large} 1 ${at(to)}z`;
+      from = to;
+      return svg("path", { class: colourOf(part), d });
+    });
 }
 
 const sentence = (place) =>
@@ -57,29 +77,87 @@ const sentence = (place) =>
 
 function drawPlaces(found) {
   const most = found[0]?.answers ?? 1;
-  const placed = found.filter((place) => place.location && place.pools.length > 0).slice(0, MOST_PLACES);
-  places.replaceChildren(...placed.map((place) => {
-    const radius = SMALLEST + (LARGEST - SMALLEST) * Math.sqrt(place.answers / most);
-    return svg("g", null, svg("title", null, sentence(place)), ...pie(project(place.location), radius, place.pools));
-  }));
-  const flows = placed.flatMap((place) => place.pools.map((part) => ({ place, part, answers: place.answers * part.share, pool: pools.get(keyOfPool(part)) })));
-  const busiest = flows.filter((flow) => flow.pool?.location && flow.answers > 0).sort((a, b) => b.answers - a.answers).slice(0, MOST_WAYS);
-  ways.replaceChildren(...busiest.map(({ place, part, answers, pool }) =>
-    svg("path", { class: colourOf(part), d: way(project(place.location), project(pool.location)), "stroke-width": (1.5 + 6 * Math.sqrt(answers / most)).toFixed(1) })));
+  const placed = found
+    .filter((place) => place.location && place.pools.length > 0)
+    .slice(0, MOST_PLACES);
+  places.replaceChildren(
+    ...placed.map((place) => {
+      const radius = SMALLEST + (LARGEST - SMALLEST) * Math.sqrt(place.answers / most);
+      return svg(
+        "g",
+        null,
+        svg("title", null, sentence(place)),
+        ...pie(project(place.location), radius, place.pools),
+      );
+    }),
+  );
+  const flows = placed.flatMap((place) =>
+    place.pools.map((part) => ({
+      place,
+      part,
+      answers: place.answers * part.share,
+      pool: pools.get(keyOfPool(part)),
+    })),
+  );
+  const busiest = flows
+    .filter((flow) => flow.pool?.location && flow.answers > 0)
+    .sort((a, b) => b.answers - a.answers)
+    .slice(0, MOST_WAYS);
+  ways.replaceChildren(
+    ...busiest.map(({ place, part, answers, pool }) =>
+      svg("path", {
+        class: colourOf(part),
+        d: way(project(place.location), project(pool.location)),
+        "stroke-width": (1.5 + 6 * Math.sqrt(answers / most)).toFixed(1),
+      }),
+    ),
+  );
 }
 
 function drawSites() {
   const located = [...pools.values()].filter((pool) => pool.location);
   const named = located.length <= MOST_NAMES;
-  sites.replaceChildren(...located.slice(0, MOST_PLACES).map((pool) => {
-    const [x, y] = project(pool.location);
-    const state = ofPool(pool);
-    const mark = svg("rect", { class: `site ${colourOf(pool)}`, x: x - 9, y: y - 9, width: 18, height: 18, transform: `rotate(45 ${x} ${y})` });
-    const bad = state.kind === "up" ? null : svg("use", { href: `#icon-${state.kind}`, class: `icon is-${state.kind}`, x: x - 22, y: y - 22, width: 44, height: 44 });
-    const right = x < WIDTH - 260;
-    const text = named ? svg("text", { x: right ? x + 26 : x - 26, y: y + 11, "text-anchor": right ? "start" : "end" }, pool.pool) : null;
-    return svg("g", null, svg("title", null, `pool ${pool.pool}: ${state.word}, ${pool.reason}`), mark, bad, text);
-  }));
+  sites.replaceChildren(
+    ...located.slice(0, MOST_PLACES).map((pool) => {
+      const [x, y] = project(pool.location);
+      const state = ofPool(pool);
+      const mark = svg("rect", {
+        class: `site ${colourOf(pool)}`,
+        x: x - 9,
+        y: y - 9,
+        width: 18,
+        height: 18,
+        transform: `rotate(45 ${x} ${y})`,
+      });
+      const bad =
+        state.kind === "up"
+          ? null
+          : svg("use", {
+              href: `#icon-${state.kind}`,
+              class: `icon is-${state.kind}`,
+              x: x - 22,
+              y: y - 22,
+              width: 44,
+              height: 44,
+            });
+      const right = x < WIDTH - 260;
+      const text = named
+        ? svg(
+            "text",
+            { x: right ? x + 26 : x - 26, y: y + 11, "text-anchor": right ? "start" : "end" },
+            pool.pool,
+          )
+        : null;
+      return svg(
+        "g",
+        null,
+        svg("title", null, `pool ${pool.pool}: ${state.word}, ${pool.reason}`),
+        mark,
+        bad,
+        text,
+      );
+    }),
+  );
 }
 
 function makeRow() {
@@ -99,20 +177,28 @@ function makeRow() {
 function draw() {
   drawSites();
   if (!latest) return;
-  const found = latest.countries.map((place) => ({ ...place, pools: [...place.pools].sort((a, b) => b.share - a.share) }))
+  const found = latest.countries
+    .map((place) => ({ ...place, pools: [...place.pools].sort((a, b) => b.share - a.share) }))
     .sort((a, b) => b.answers - a.answers);
   drawPlaces(found);
   keep(byId("map-table"), found.slice(0, 60), (place) => `${place.country}`, makeRow);
   const all = found.reduce((sum, place) => sum + place.answers, 0);
-  const unknown = found.filter((place) => !place.location).reduce((sum, place) => sum + place.answers, 0);
-  const note = all === 0 ? "no answers yet" : `clients to pools, by samples${unknown > 0 ? `; ${share(unknown / all)} not located` : ""}`;
+  const unknown = found
+    .filter((place) => !place.location)
+    .reduce((sum, place) => sum + place.answers, 0);
+  const note =
+    all === 0
+      ? "no answers yet"
+      : `clients to pools, by samples${unknown > 0 ? `; ${share(unknown / all)} not located` : ""}`;
   setText(byId("map-note"), note);
 }
 
 /** Shows the pools of the status where they stand. */
 export function showStatus(status, byKey) {
   pools = byKey;
-  const sitesNow = JSON.stringify([...byKey].map(([key, pool]) => [key, pool.location, ofPool(pool).kind]));
+  const sitesNow = JSON.stringify(
+    [...byKey].map(([key, pool]) => [key, pool.location, ofPool(pool).kind]),
+  );
   if (sitesNow === drawn) return;
   drawn = sitesNow;
   draw();

@@ -5,12 +5,31 @@ import { count, lasting, plural, rate } from "./format.js";
 import { ofBalancer, ofOrigin, ofPool } from "./health.js";
 import { line } from "./chart.js";
 
-const verdict = el("div", { class: "verdict" }, icon("unknown"), el("div", null, el("strong"), el("span", { class: "dim" })));
-const figures = new Map(["Queries per second", "Pools up", "Origins healthy", "Load balancers up"].map((name) => {
-  const value = el("span", { class: "value" }, "–");
-  const more = el("span", { class: "more-of-it" });
-  return [name, { node: el("div", { class: "figure" }, el("span", { class: "name" }, name), el("div", { class: "figure-line" }, value, more)), value, more }];
-}));
+const verdict = el(
+  "div",
+  { class: "verdict" },
+  icon("unknown"),
+  el("div", null, el("strong"), el("span", { class: "dim" })),
+);
+const figures = new Map(
+  ["Queries per second", "Pools up", "Origins healthy", "Load balancers up"].map((name) => {
+    const value = el("span", { class: "value" }, "–");
+    const more = el("span", { class: "more-of-it" });
+    return [
+      name,
+      {
+        node: el(
+          "div",
+          { class: "figure" },
+          el("span", { class: "name" }, name),
+          el("div", { class: "figure-line" }, value, more),
+        ),
+        value,
+        more,
+      },
+    ];
+  }),
+);
 
 byId("overview").append(verdict, ...[...figures.values()].map((figure) => figure.node));
 
@@ -28,7 +47,11 @@ export function showStatus(status, pools) {
   const balancers = status.load_balancers.map((balancer) => ofBalancer(balancer, pools).kind);
   const have = (kinds, kind) => kinds.filter((found) => found === kind).length;
   showPart("Pools up", status.pools.filter((pool) => pool.available).length, status.pools.length);
-  showPart("Origins healthy", origins.filter((origin) => origin.health === "healthy").length, origins.length);
+  showPart(
+    "Origins healthy",
+    origins.filter((origin) => origin.health === "healthy").length,
+    origins.length,
+  );
   showPart("Load balancers up", balancers.length - have(balancers, "down"), balancers.length);
 
   const down = have(poolStates, "down");
@@ -46,17 +69,31 @@ export function showStatus(status, pools) {
     out && `${plural(out, "pool", "pools")} taken out`,
     takenOut && `${plural(takenOut, "origin", "origins")} taken out`,
   ].filter(Boolean);
-  const kind = !status.ready || down || unanswered ? "down" : impaired ? "impaired" : told.length > 0 ? "out" : "up";
+  const kind =
+    !status.ready || down || unanswered
+      ? "down"
+      : impaired
+        ? "impaired"
+        : told.length > 0
+          ? "out"
+          : "up";
   const well = `${plural(status.pools.length, "pool", "pools")}, ${plural(origins.length, "origin", "origins")}`;
-  const headline = status.ready ? told[0] ?? "All is well" : "Not ready";
-  const rest = status.ready ? (told.length === 0 ? well : told.slice(1).join(", ")) : status.not_ready ?? "";
+  const headline = status.ready ? (told[0] ?? "All is well") : "Not ready";
+  const rest = status.ready
+    ? told.length === 0
+      ? well
+      : told.slice(1).join(", ")
+    : (status.not_ready ?? "");
   setIcon(verdict.firstChild, kind);
   setAttribute(verdict, "data-state", kind);
   const [strong, more] = verdict.lastChild.children;
   setText(strong, headline);
   setText(more, rest);
   document.title = kind === "up" ? "Meridian" : `${headline} · Meridian`;
-  setText(byId("server"), `${status.version} · up ${lasting(status.uptime_seconds)} · generation ${status.generation}`);
+  setText(
+    byId("server"),
+    `${status.version} · up ${lasting(status.uptime_seconds)} · generation ${status.generation}`,
+  );
 }
 
 /** Shows the queries per second, and the answers of the last minutes as a line. */
@@ -64,6 +101,10 @@ export function showTraffic(traffic) {
   const { value, more } = figures.get("Queries per second");
   setText(value, rate(traffic.queries_per_second));
   const length = Math.max(0, ...traffic.pools.map((pool) => pool.series.length));
-  const sum = Array.from({ length }, (_, index) => traffic.pools.reduce((all, pool) => all + (pool.series[index] ?? 0), 0));
-  more.replaceChildren(line(sum, Math.max(...sum, 0), "accent", "answers per second in the last minutes"));
+  const sum = Array.from({ length }, (_, index) =>
+    traffic.pools.reduce((all, pool) => all + (pool.series[index] ?? 0), 0),
+  );
+  more.replaceChildren(
+    line(sum, Math.max(...sum, 0), "accent", "answers per second in the last minutes"),
+  );
 }

@@ -1,9 +1,10 @@
-// Pools and their origins: what is wrong first, and never more rows than one can read.
+// The pools: what is wrong first, and never more rows than one can read.
 
-import { byId, el, icon, keep, setAttribute, setIcon, setText } from "./dom.js";
+import { byId, el, flash, icon, keep, setAttribute, setIcon, setText } from "./dom.js";
 import { colourOf } from "./colours.js";
 import { moment, plainName, plural, rate, share } from "./format.js";
-import { ORDER, keyOfPool, ofOrigin, ofPool, sinceOfOrigin, sinceOfPool } from "./health.js";
+import { ORDER, keyOfPool, ofOrigin, ofPool, sinceOfPool } from "./health.js";
+import { makeOrigin } from "./origins.js";
 import { openChange } from "./change.js";
 
 /** How many pools are shown at first, and how many more by each click. */
@@ -29,73 +30,12 @@ let traffic = new Map();
 
 const isProblem = (state) => state.kind !== "up";
 
-// ------------------------------------------------------------------------------ Origins
-
-/** The rows are laid out as a grid, so they say what they are. */
-const cell = (...children) => el("div", { role: "cell" }, ...children);
-
-function makeOrigin() {
-  const sign = icon("unknown");
-  const word = el("span", { class: "word" });
-  const name = el("div", { role: "rowheader", class: "origin-name" });
-  const why = el("span", { class: "why" });
-  const since = el("span", { class: "more-line" });
-  const weight = el("span", { class: "more-line" });
-  let meant = null;
-  const button = el("button", { type: "button", class: "quiet", onclick: () => openChange(meant) }, "Change…");
-  const shown = el("div", { role: "cell", class: "state" }, sign, word, weight);
-  const node = el("div", { role: "row", class: "origin" }, name, shown, cell(why, since), cell(button));
-  return {
-    node,
-    update({ pool, origin, state }) {
-      meant = { zone: pool.zone, pool: pool.pool, origin: origin.origin, reason: origin.reason, said: origin.override };
-      const details = [origin.zone, origin.role === "failover" && "failover"].filter(Boolean).join(" · ");
-      const address = origin.host ?? origin.addresses[0]?.address ?? "";
-      const more = origin.addresses.length > 1 ? ` +${origin.addresses.length - 1}` : "";
-      const label = `${origin.origin}\n${address}${more}${details ? ` · ${details}` : ""}`;
-      if (name.dataset.shown !== label) {
-        name.dataset.shown = label;
-        name.replaceChildren(origin.origin, el("span", { class: "more-line" }, label.slice(origin.origin.length + 1)));
-        name.title = origin.addresses.map((at) => at.address).join("\n");
-      }
-      if (node.dataset.state && node.dataset.state !== state.kind) flash(node);
-      node.dataset.origin = origin.origin;
-      node.dataset.state = state.kind;
-      setIcon(sign, state.kind);
-      setText(word, state.word);
-      setText(why, whyOf(origin));
-      const from = sinceOfOrigin(origin);
-      const times = origin.addresses.map((at) => at.rtt_ms).filter((ms) => ms !== null);
-      const measured = times.length > 0 && `round trip ${Math.max(...times).toFixed(1)} ms`;
-      setText(since, [from && `since ${moment(from)}`, measured].filter(Boolean).join(" · "));
-      setText(weight, `weight ${origin.weight}`);
-      setAttribute(button, "aria-label", `Change ${origin.origin}`);
-    },
-  };
-}
-
-/** Why it is so. Where one of several addresses is unlike the others, which one. */
-function whyOf(origin) {
-  const odd = origin.addresses.filter((at) => at.failure && !origin.reason.includes(at.failure));
-  const more = odd.map((at) => `${at.address}: ${at.failure}`);
-  const flags = [
-    origin.addresses.some((at) => at.stale) && "the latest result is old",
-    origin.addresses.some((at) => at.held_down) && !origin.reason.includes("held down") && "held down, because it flaps",
-  ];
-  return [origin.reason, ...more, ...flags.filter(Boolean)].join("; ");
-}
-
-function flash(node) {
-  node.classList.remove("changed");
-  requestAnimationFrame(() => node.classList.add("changed"));
-}
-
 // ------------------------------------------------------------------------------ Pools
 
 let numbers = 0;
 
 function makePool() {
-  const body = el("div", { class: "pool-body", id: `pool-${numbers += 1}`, hidden: true });
+  const body = el("div", { class: "pool-body", id: `pool-${(numbers += 1)}`, hidden: true });
   const rows = el("div", { class: "origins", role: "table" });
   const more = el("button", { type: "button", class: "more", hidden: true });
   body.append(rows, more);
@@ -103,7 +43,14 @@ function makePool() {
   const swatch = el("span", { class: "swatch" });
   const name = el("span", { class: "pool-name" });
   const where = el("span", { class: "dim where" });
-  const fold = el("button", { type: "button", class: "fold", "aria-controls": body.id }, icon("fold"), swatch, name, where);
+  const fold = el(
+    "button",
+    { type: "button", class: "fold", "aria-controls": body.id },
+    icon("fold"),
+    swatch,
+    name,
+    where,
+  );
   const sign = icon("unknown");
   const word = el("span", { class: "word" });
   const why = el("span", { class: "why" });
@@ -111,9 +58,25 @@ function makePool() {
   const pips = el("span", { class: "pips", "aria-hidden": "true" });
   const part = el("span", { class: "part" });
   let meant = null;
-  const button = el("button", { type: "button", class: "quiet", onclick: () => openChange(meant) }, "Change…");
-  const node = el("li", { class: "pool" },
-    el("div", { class: "pool-head" }, el("h3", null, fold), el("span", { class: "state" }, sign, word), el("span", { class: "reason" }, why, since), el("span", { class: "numbers" }, part, pips), button), body);
+  const button = el(
+    "button",
+    { type: "button", class: "quiet", onclick: () => openChange(meant) },
+    "Change…",
+  );
+  const node = el(
+    "li",
+    { class: "pool" },
+    el(
+      "div",
+      { class: "pool-head" },
+      el("h3", null, fold),
+      el("span", { class: "state" }, sign, word),
+      el("span", { class: "reason" }, why, since),
+      el("span", { class: "numbers" }, part, pips),
+      button,
+    ),
+    body,
+  );
   let key = "";
   fold.addEventListener("click", () => {
     folds.set(key, body.hidden);
@@ -127,7 +90,13 @@ function makePool() {
     node,
     update({ pool, state, origins, unfolded }) {
       key = keyOfPool(pool);
-      meant = { zone: pool.zone, pool: pool.pool, origin: null, reason: pool.reason, said: pool.override };
+      meant = {
+        zone: pool.zone,
+        pool: pool.pool,
+        origin: null,
+        reason: pool.reason,
+        said: pool.override,
+      };
       if (node.dataset.state && node.dataset.state !== state.kind) flash(node);
       node.dataset.pool = pool.pool;
       node.dataset.state = state.kind;
@@ -169,14 +138,28 @@ function makePool() {
 
 function entryOf(pool) {
   const origins = pool.origins.map((origin) => ({ pool, origin, state: ofOrigin(origin) }));
-  if (origins.length > FEW_ORIGINS) origins.sort((a, b) => ORDER.indexOf(a.state.kind) - ORDER.indexOf(b.state.kind));
+  if (origins.length > FEW_ORIGINS)
+    origins.sort((a, b) => ORDER.indexOf(a.state.kind) - ORDER.indexOf(b.state.kind));
   return { pool, state: ofPool(pool), origins };
 }
 
 function matches(entry, words) {
   const { pool, state, origins } = entry;
-  const text = [pool.pool, pool.zone, pool.region, pool.monitor, state.word, pool.reason,
-    ...origins.map(({ origin }) => [origin.origin, origin.host, origin.zone, ...origin.addresses.map((at) => at.address)].join(" "))].join(" ").toLowerCase();
+  const text = [
+    pool.pool,
+    pool.zone,
+    pool.region,
+    pool.monitor,
+    state.word,
+    pool.reason,
+    ...origins.map(({ origin }) =>
+      [origin.origin, origin.host, origin.zone, ...origin.addresses.map((at) => at.address)].join(
+        " ",
+      ),
+    ),
+  ]
+    .join(" ")
+    .toLowerCase();
   return words.every((word) => text.includes(word));
 }
 
@@ -186,9 +169,16 @@ function show() {
   const only = which ?? (latest.length > CALM ? "problems" : "all");
   for (const button of byId("pools-which").children) {
     setAttribute(button, "aria-pressed", button.dataset.which === only);
-    setText(button, button.dataset.which === "all" ? `All ${latest.length}` : `Problems ${problems}`);
+    setText(
+      button,
+      button.dataset.which === "all" ? `All ${latest.length}` : `Problems ${problems}`,
+    );
   }
-  const found = latest.filter((entry) => (only === "all" || words.length > 0 || isProblem(entry.state)) && (words.length === 0 || matches(entry, words)));
+  const found = latest.filter(
+    (entry) =>
+      (only === "all" || words.length > 0 || isProblem(entry.state)) &&
+      (words.length === 0 || matches(entry, words)),
+  );
   const listed = found.slice(0, shown);
   listed.forEach((entry, index) => {
     const by = latest.length <= ALL_UNFOLDED || (isProblem(entry.state) && index < UNFOLDED);
@@ -197,22 +187,31 @@ function show() {
   keep(byId("pools"), listed, (entry) => keyOfPool(entry.pool), makePool);
   const none = byId("pools-none");
   none.hidden = listed.length > 0;
-  setText(none, latest.length === 0 ? "There are no pools." : words.length > 0 ? "Nothing matches the filter." : `No problems: all ${plural(latest.length, "pool", "pools")} are up.`);
+  setText(
+    none,
+    latest.length === 0
+      ? "There are no pools."
+      : words.length > 0
+        ? "Nothing matches the filter."
+        : `No problems: all ${plural(latest.length, "pool", "pools")} are up.`,
+  );
   const more = byId("pools-more");
   more.hidden = found.length <= listed.length;
   setText(more, `Show more (${found.length - listed.length} are not shown)`);
 }
 
 for (const choice of ["problems", "all"]) {
-  byId("pools-which").append(el("button", {
-    type: "button",
-    "data-which": choice,
-    onclick: () => {
-      which = choice;
-      shown = STEP;
-      show();
-    },
-  }));
+  byId("pools-which").append(
+    el("button", {
+      type: "button",
+      "data-which": choice,
+      onclick: () => {
+        which = choice;
+        shown = STEP;
+        show();
+      },
+    }),
+  );
 }
 byId("pools-filter").addEventListener("input", () => {
   shown = STEP;
@@ -227,8 +226,12 @@ byId("pools-more").addEventListener("click", () => {
 export function showStatus(status) {
   zones = status.zones;
   latest = status.pools.map(entryOf);
-  latest.sort((a, b) => ORDER.indexOf(a.state.kind) - ORDER.indexOf(b.state.kind)
-    || a.pool.pool.localeCompare(b.pool.pool) || (a.pool.zone ?? "").localeCompare(b.pool.zone ?? ""));
+  latest.sort(
+    (a, b) =>
+      ORDER.indexOf(a.state.kind) - ORDER.indexOf(b.state.kind) ||
+      a.pool.pool.localeCompare(b.pool.pool) ||
+      (a.pool.zone ?? "").localeCompare(b.pool.zone ?? ""),
+  );
   show();
 }
 

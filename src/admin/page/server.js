@@ -31,13 +31,26 @@ function headers(more, given = token.get()) {
 async function ask(path, options, signal) {
   let response;
   try {
-    response = await fetch(path, { ...options, signal, cache: "no-store", credentials: "omit", redirect: "error" });
+    response = await fetch(path, {
+      ...options,
+      signal,
+      cache: "no-store",
+      credentials: "omit",
+      redirect: "error",
+    });
   } catch (error) {
-    throw new Failure(0, error.name === "TimeoutError" ? "the server does not answer" : "the server cannot be reached");
+    throw new Failure(
+      0,
+      error.name === "TimeoutError" ? "the server does not answer" : "the server cannot be reached",
+    );
   }
   if (response.ok) return response;
   const document = await response.json().catch(() => ({}));
-  throw new Failure(response.status, document.error ?? `the server answered ${response.status}`, document.help);
+  throw new Failure(
+    response.status,
+    document.error ?? `the server answered ${response.status}`,
+    document.help,
+  );
 }
 
 async function askJson(path, options) {
@@ -75,7 +88,11 @@ export async function follow(after, opened, took) {
   heard();
   try {
     const path = `/api/v1/events?after=${encodeURIComponent(after)}`;
-    const response = await ask(path, { headers: headers({ Accept: "text/event-stream" }) }, control.signal);
+    const response = await ask(
+      path,
+      { headers: headers({ Accept: "text/event-stream" }) },
+      control.signal,
+    );
     opened();
     const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
     let rest = "";

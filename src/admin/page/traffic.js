@@ -20,7 +20,14 @@ function makePool() {
     node: el("li", null, label, chart, speed, part),
     update({ pool, peak }) {
       label.replaceChildren(pool.rest ? `${pool.rest} others` : poolLabel(pool, zones));
-      chart.replaceChildren(line(pool.series, peak, pool.rest ? "cx" : colourOf(pool), `answers per second, ${pool.pool}`));
+      chart.replaceChildren(
+        line(
+          pool.series,
+          peak,
+          pool.rest ? "cx" : colourOf(pool),
+          `answers per second, ${pool.pool}`,
+        ),
+      );
       setText(speed, `${rate(pool.series.at(-1) ?? 0)}/s`);
       setText(part, share(pool.share));
     },
@@ -45,7 +52,9 @@ const byShare = (pools) => [...pools].sort((a, b) => b.share - a.share);
 
 /** The pools beyond the first ones as one. */
 function rest(pools) {
-  const series = (pools[0]?.series ?? []).map((_, index) => pools.reduce((sum, pool) => sum + (pool.series[index] ?? 0), 0));
+  const series = (pools[0]?.series ?? []).map((_, index) =>
+    pools.reduce((sum, pool) => sum + (pool.series[index] ?? 0), 0),
+  );
   const part = pools.reduce((sum, pool) => sum + pool.share, 0);
   return { zone: null, pool: "\u0000rest", rest: pools.length, share: part, series };
 }
@@ -58,12 +67,25 @@ export function showStatus(status) {
 /** Shows the traffic. */
 export function show(traffic) {
   const pools = byShare(traffic.pools);
-  const listed = pools.length > MOST + 1 ? [...pools.slice(0, MOST), rest(pools.slice(MOST))] : pools;
+  const listed =
+    pools.length > MOST + 1 ? [...pools.slice(0, MOST), rest(pools.slice(MOST))] : pools;
   const peak = Math.max(0, ...listed.flatMap((pool) => pool.series));
-  keep(byId("traffic-pools"), listed.map((pool) => ({ pool, peak })), (row) => keyOfPool(row.pool), makePool);
-  const regions = [...traffic.regions].filter((region) => region.answers > 0).sort((a, b) => b.answers - a.answers);
+  keep(
+    byId("traffic-pools"),
+    listed.map((pool) => ({ pool, peak })),
+    (row) => keyOfPool(row.pool),
+    makePool,
+  );
+  const regions = [...traffic.regions]
+    .filter((region) => region.answers > 0)
+    .sort((a, b) => b.answers - a.answers);
   const all = regions.reduce((sum, region) => sum + region.answers, 0);
-  keep(byId("traffic-regions"), regions.slice(0, MOST).map((region) => ({ region, all })), (row) => row.region.region ?? "", makeRegion);
+  keep(
+    byId("traffic-regions"),
+    regions.slice(0, MOST).map((region) => ({ region, all })),
+    (row) => row.region.region ?? "",
+    makeRegion,
+  );
   byId("regions-title").hidden = regions.length === 0;
   const answers = traffic.pools.reduce((sum, pool) => sum + (pool.answers ?? 0), 0);
   setText(byId("traffic-note"), `${count(answers)} answers in ${lasting(traffic.window)}`);
