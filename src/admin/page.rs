@@ -36,8 +36,10 @@ type File = (&'static str, &'static str, &'static str);
 const INDEX: File = ("index.html", HTML, include_str!("page/index.html"));
 
 /// What is below `/assets/`.
-const ASSETS: [File; 19] = [
+const ASSETS: [File; 21] = [
     ("style.css", STYLE, include_str!("page/style.css")),
+    ("parts.css", STYLE, include_str!("page/parts.css")),
+    ("layout.css", STYLE, include_str!("page/layout.css")),
     ("icon.svg", DRAWING, include_str!("page/icon.svg")),
     ("main.js", SCRIPT, include_str!("page/main.js")),
     ("server.js", SCRIPT, include_str!("page/server.js")),
@@ -94,7 +96,7 @@ mod tests {
     fn every_file_that_another_names_is_there() {
         let is_there = |name: &str| ASSETS.iter().any(|(known, _, _)| *known == name);
         let assets = named(INDEX.2, "\"/assets/");
-        assert_eq!(assets.len(), 3, "{assets:?}");
+        assert_eq!(assets.len(), 5, "{assets:?}");
         for name in assets {
             assert!(is_there(name), "{name}");
         }

@@ -185,6 +185,8 @@ async function followTraffic() {
     let rest = TRAFFIC_EVERY;
     try {
       const found = await get("/api/v1/traffic");
+      // The last step goes on, and would look like a fall.
+      for (const pool of found.pools) pool.series.pop();
       assign([...found.pools].sort((a, b) => b.share - a.share));
       overview.showTraffic(found);
       for (const part of [pools, balancers, map]) part.showTraffic(found);

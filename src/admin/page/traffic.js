@@ -1,6 +1,6 @@
 // The answers of the last minutes, by pool and by the region of the client.
 
-import { byId, el, keep, setAttribute, setText } from "./dom.js";
+import { byId, el, keep, setText } from "./dom.js";
 import { bar, line, poolLabel } from "./chart.js";
 import { colourOf } from "./colours.js";
 import { count, lasting, rate, share } from "./format.js";
@@ -66,7 +66,7 @@ export function showStatus(status) {
 
 /** Shows the traffic. */
 export function show(traffic) {
-  const pools = byShare(traffic.pools);
+  const pools = byShare(traffic.pools.filter((pool) => pool.answers > 0));
   const listed =
     pools.length > MOST + 1 ? [...pools.slice(0, MOST), rest(pools.slice(MOST))] : pools;
   const peak = Math.max(0, ...listed.flatMap((pool) => pool.series));
@@ -100,5 +100,4 @@ export function absent() {
   none.hidden = false;
   byId("regions-title").hidden = true;
   setText(none, "This server does not tell its traffic.");
-  setAttribute(byId("traffic-none"), "data-absent", "");
 }
