@@ -38,8 +38,12 @@ pub enum Protocol {
     Tcp,
     /// TLS (RFC 7858).
     Tls,
-    /// HTTPS (RFC 8484).
+    /// HTTPS (RFC 8484) over TCP.
     Https,
+    /// QUIC (RFC 9250).
+    Quic,
+    /// HTTPS over QUIC (RFC 9114).
+    Http3,
 }
 
 /// What a load balancer made of a query.
@@ -79,7 +83,8 @@ pub struct Scoped {
 
 impl Protocol {
     /// All of them, in the order of their indices.
-    pub const ALL: [Self; 4] = [Self::Udp, Self::Tcp, Self::Tls, Self::Https];
+    pub const ALL: [Self; 6] =
+        [Self::Udp, Self::Tcp, Self::Tls, Self::Https, Self::Quic, Self::Http3];
 
     /// As logs and metrics name it.
     pub fn word(self) -> &'static str {
@@ -88,6 +93,8 @@ impl Protocol {
             Self::Tcp => "tcp",
             Self::Tls => "tls",
             Self::Https => "https",
+            Self::Quic => "quic",
+            Self::Http3 => "http3",
         }
     }
 }

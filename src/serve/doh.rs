@@ -1,13 +1,13 @@
 //! DNS over HTTPS (RFC 8484): a message in the body of a POST, or in the query of a GET, and its reply
-//! in the body of the response.
+//! in the body of the response. What carries the requests is not known here: they are alike over HTTP/1.1,
+//! HTTP/2 and HTTP/3.
 
-use std::convert::Infallible;
 use std::net::IpAddr;
 use std::time::Duration;
 
 use data_encoding::BASE64URL_NOPAD;
 use http_body_util::{BodyExt as _, Full, Limited};
-use hyper::body::{Bytes, Incoming};
+use hyper::body::{Body, Bytes};
 use hyper::header::{ALLOW, CACHE_CONTROL, CONTENT_TYPE, HeaderValue};
 use hyper::{Method, Request, Response, StatusCode};
 use tokio::time::timeout;
@@ -22,23 +22,43 @@ use crate::wire::ttl::shortest_ttl;
 /// The media type of a message (RFC 8484 section 6).
 const MESSAGE: HeaderValue = HeaderValue::from_static("application/dns-message");
 
-/// Answers a request of a client, which has `patience` to send its body.
-pub async fn respond(
-    request: Request<Incoming>,
+/// What may be wrong with a body.
+type BoxError = Box<dyn std::error::Error + Send + Sync>;
+
+/// What a request asks, whose client has `patience` to send its body; or the status that says what is
+/// wrong with it.
+///
+/// # Errors
+/// The status.
+pub async fn asked(
+    request: Request<impl Body<Data = Bytes, Error: Into<BoxError>>>,
     path: &str,
     patience: Duration,
+) -> Result<Bytes, StatusCode> {
+    match timeout(patience, query(request, path)).await {
+        Ok(asked) => asked,
+        Err(_) => Err(StatusCode::REQUEST_TIMEOUT),
+    }
+}
+
+/// The response to what a client asks.
+pub fn respond(
+    asked: Result<Bytes, StatusCode>,
     client: IpAddr,
+    protocol: Protocol,
     live: &Live,
-) -> Result<Response<Full<Bytes>>, Infallible> {
-    Ok(match timeout(patience, query(request, path)).await {
-        Ok(Ok(message)) => reply(&message, client, live),
-        Ok(Err(status)) => refusal(status),
-        Err(_) => refusal(StatusCode::REQUEST_TIMEOUT),
-    })
+) -> Response<Full<Bytes>> {
+    match asked {
+        Ok(message) => reply(&message, client, protocol, live),
+        Err(status) => refusal(status),
+    }
 }
 
 /// The message of a request, or the status that says what is wrong with it.
-async fn query(request: Request<Incoming>, path: &str) -> Result<Bytes, StatusCode> {
+async fn query(
+    request: Request<impl Body<Data = Bytes, Error: Into<BoxError>>>,
+    path: &str,
+) -> Result<Bytes, StatusCode> {
     let (request, body) = request.into_parts();
     // Taken whole whatever comes of it: a client may not listen before it has sent all.
     let body = Limited::new(body, MAX_MESSAGE).collect().await;
@@ -63,7 +83,7 @@ async fn query(request: Request<Incoming>, path: &str) -> Result<Bytes, StatusCo
     }
 }
 
-fn reply(message: &[u8], client: IpAddr, live: &Live) -> Response<Full<Bytes>> {
+fn reply(message: &[u8], client: IpAddr, protocol: Protocol, live: &Live) -> Response<Full<Bytes>> {
     let moment = live.load();
     let reply = with_room(|out| {
         let memory = live.memory(&moment);
@@ -77,7 +97,7 @@ fn reply(message: &[u8], client: IpAddr, live: &Live) -> Response<Full<Bytes>> {
             tally.count_dropped(Dropped::of(message));
             return None;
         };
-        tally.count(&Served { protocol: Protocol::Https, ..made.served });
+        tally.count(&Served { protocol, ..made.served });
         out.get(..made.length).map(Bytes::copy_from_slice)
     });
     // What is no query gets no reply, and a request of HTTP must have one.

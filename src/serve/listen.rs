@@ -8,6 +8,7 @@ use tracing::{info, warn};
 
 use crate::config::server::{Server, UdpSettings};
 use crate::serve::activation::{Passed, PassedError, take};
+use crate::serve::encrypted::EncryptedSockets;
 use crate::serve::sockets::{BindError, Bound, bind, bind_tcp, bind_udp, share_udp};
 use crate::serve::{ServeError, cores};
 
@@ -16,10 +17,8 @@ use crate::serve::{ServeError, cores};
 pub struct Sockets {
     /// DNS over UDP and TCP.
     pub dns: Vec<Bound>,
-    /// DNS over TLS.
-    pub dot: Vec<(SocketAddr, TcpListener)>,
-    /// DNS over HTTPS.
-    pub doh: Vec<(SocketAddr, TcpListener)>,
+    /// DNS that nobody else can read.
+    pub encrypted: EncryptedSockets,
     /// The admin service.
     pub admin: Vec<(SocketAddr, TcpListener)>,
 }
@@ -42,13 +41,10 @@ impl Sockets {
             }
         }
         let dns = open_dns(server, &mut passed)?;
-        let dot = tls.iter().flat_map(|tls| &tls.dot);
-        let doh = tls.iter().flat_map(|tls| &tls.doh);
         let admin = admin.iter().flat_map(|admin| &admin.listen);
         Ok(Self {
             dns,
-            dot: with_passed(passed.dot, dot, server.freebind)?,
-            doh: with_passed(passed.doh, doh, server.freebind)?,
+            encrypted: EncryptedSockets::open(server, passed.dot, passed.doh)?,
             admin: with_passed(passed.admin, admin, server.freebind)?,
         })
     }
@@ -117,7 +113,10 @@ fn complete(
 }
 
 /// The sockets that were passed, and those of the other addresses, for TCP alone.
-fn with_passed<'a>(
+///
+/// # Errors
+/// [`BindError`], which says what would help.
+pub(super) fn with_passed<'a>(
     passed: Vec<(SocketAddr, TcpListener)>,
     addresses: impl Iterator<Item = &'a SocketAddr>,
     freebind: bool,

@@ -4,8 +4,11 @@ pub mod activation;
 pub mod connections;
 pub mod control;
 pub mod doh;
-pub mod expiry;
+pub mod doq;
+pub mod encrypted;
+pub mod held;
 pub mod http;
+pub mod http3;
 pub mod journal;
 pub mod listen;
 pub mod live;
@@ -14,6 +17,7 @@ pub mod mmsg;
 pub mod notify;
 pub mod privileges;
 pub mod prober;
+pub mod quic;
 pub mod reload;
 pub mod reply;
 pub mod resolver;
@@ -29,7 +33,7 @@ pub mod udp;
 
 use std::hash::{BuildHasher, RandomState};
 use std::io;
-use std::net::{SocketAddr, TcpListener, UdpSocket};
+use std::net::{SocketAddr, UdpSocket};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -47,6 +51,7 @@ use crate::probe::{Prober, ProberError, ProberSettings};
 use crate::serve::activation::{Passed, PassedError};
 use crate::serve::connections::Connections;
 use crate::serve::control::Control;
+use crate::serve::encrypted::Listeners;
 use crate::serve::listen::Sockets;
 use crate::serve::live::Live;
 use crate::serve::notify::{Notifier, watchdog_interval};
@@ -182,23 +187,6 @@ fn cores() -> usize {
     std::thread::available_parallelism().map_or(1, std::num::NonZero::get)
 }
 
-/// The listeners of TLS, each with what carries messages over its connections.
-fn encrypted(
-    server: &Server,
-    reloader: &Reloader,
-    dot: Vec<(SocketAddr, TcpListener)>,
-    doh: Vec<(SocketAddr, TcpListener)>,
-) -> Result<Vec<(SocketAddr, TcpListener, Carrier)>, ServeError> {
-    let (Some(certificate), Some(tls)) = (reloader.certificate(), &server.tls) else {
-        return Ok(Vec::new());
-    };
-    let over_tls = Carrier::Tls(tls::acceptor(certificate, &[b"dot"])?);
-    let acceptor = tls::acceptor(certificate, &[b"h2", b"http/1.1"])?;
-    let over_https = Carrier::Https(acceptor, tls.doh_path.as_str().into());
-    let with = |carrier: Carrier| move |(address, listener)| (address, listener, carrier.clone());
-    Ok(dot.into_iter().map(with(over_tls)).chain(doh.into_iter().map(with(over_https))).collect())
-}
-
 /// What the connections of all listeners share, what stops them, and what waits until they have ended.
 fn streams(
     live: &Live,
@@ -317,16 +305,14 @@ async fn run(
     early_hangup: &AtomicBool,
 ) -> Result<(), ServeError> {
     let live = control.live();
-    let Sockets { dns: sockets, dot, doh, admin } = sockets;
-    let encrypted = encrypted(server, &reloader, dot, doh)?;
+    let Sockets { dns: sockets, encrypted, admin } = sockets;
+    let encrypted = Listeners::new(server, reloader.certificate(), encrypted)?;
     let service = Arc::new(Service::new(Arc::clone(control), Arc::clone(&reloader)));
     let admin = Running::start(&service, admin)?;
     for Bound { address, .. } in &sockets {
         info!(%address, "listening");
     }
-    for (address, _, carrier) in &encrypted {
-        info!(%address, protocol = carrier.word(), "listening");
-    }
+    encrypted.log();
     notifier.waits("waiting for the first probe results");
     tokio::select! {
         () = first_results(control, server.startup_wait) => {}
@@ -348,10 +334,7 @@ async fn run(
         let listener = tokio::net::TcpListener::from_std(tcp)?;
         tokio::spawn(stream::accept(listener, Carrier::Plain, streams.clone()));
     }
-    for (_, listener, carrier) in encrypted {
-        let listener = tokio::net::TcpListener::from_std(listener)?;
-        tokio::spawn(stream::accept(listener, carrier, streams.clone()));
-    }
+    encrypted.start(&streams)?;
     drop(streams);
     // Before anybody is told that the server is ready: a hangup after that is in `signals` alone, and one
     // hangup is one reload.

@@ -11,6 +11,7 @@ use crate::config::admin::Token;
 use crate::config::files::{Paths, Secrets, load, read_secrets};
 use crate::config::report::{Diagnostic, Report, Severity};
 use crate::config::server::{Server, UdpSettings};
+use crate::config::tls::Tls;
 use crate::journal::entries;
 use crate::serial::Serials;
 use crate::serve::control::Control;
@@ -175,7 +176,8 @@ impl Reloader {
         let udp = |server: &Server| UdpSettings { workers: 0, ..server.udp };
         let tls = |server: &Server| {
             let tls = server.tls.as_ref()?;
-            Some((tls.dot.clone(), tls.doh.clone(), tls.doh_path.clone()))
+            let Tls { dot, doh, doh_path, doh3, doq, .. } = tls;
+            Some((dot.clone(), doh.clone(), doh_path.clone(), *doh3, doq.clone()))
         };
         let admin = |server: &Server| server.admin.as_ref().map(|admin| admin.listen.clone());
         let limit = |server: &Server| server.admin.as_ref().map(|admin| admin.metrics_limit);

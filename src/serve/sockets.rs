@@ -1,5 +1,5 @@
-//! Binding what is listened on: for each address a TCP listener, and a UDP socket for each worker,
-//! on the same port.
+//! Binding what is listened on. DNS has for each address a TCP listener, and a UDP socket for each worker,
+//! on the same port; TLS has a listener alone, QUIC one UDP socket, and HTTPS with HTTP/3 both.
 
 use std::io;
 use std::net::SocketAddr;
@@ -104,6 +104,45 @@ pub fn bind_tcp(
     bind().map_err(|error| BindError::new(address, "TCP", error))
 }
 
+/// Binds an address for QUIC: one UDP socket, which nobody shares.
+///
+/// # Errors
+/// [`BindError`], which says what would help.
+pub fn bind_quic(
+    address: SocketAddr,
+    freebind: bool,
+    settings: &UdpSettings,
+) -> Result<(SocketAddr, std::net::UdpSocket), BindError> {
+    let bind = || {
+        let socket = std::net::UdpSocket::from(open(address, Type::DGRAM, freebind)?);
+        set_buffers(&socket, settings)?;
+        Ok((socket.local_addr()?, socket))
+    };
+    bind().map_err(|error| BindError::new(address, "UDP", error))
+}
+
+/// Binds an address for HTTPS over TCP, and on the same port for HTTP/3. Port 0 is any port that is free
+/// for both protocols.
+///
+/// # Errors
+/// [`BindError`], which says what would help.
+pub fn bind_https(
+    address: SocketAddr,
+    freebind: bool,
+    settings: &UdpSettings,
+) -> Result<(SocketAddr, std::net::TcpListener, std::net::UdpSocket), BindError> {
+    let mut tries = if address.port() == 0 { PORT_TRIES } else { 1 };
+    loop {
+        tries -= 1;
+        let (bound, tcp) = bind_tcp(address, freebind)?;
+        match bind_quic(bound, freebind, settings) {
+            Ok((bound, udp)) => return Ok((bound, tcp, udp)),
+            Err(error) if tries > 0 && error.error.kind() == io::ErrorKind::AddrInUse => {}
+            Err(error) => return Err(error),
+        }
+    }
+}
+
 /// Binds an address for UDP alone: a socket for each worker.
 ///
 /// # Errors
@@ -156,15 +195,20 @@ fn set_options(
     settings: &UdpSettings,
 ) -> io::Result<()> {
     socket.set_read_timeout(Some(udp::WAIT))?;
+    set_buffers(socket, settings)?;
+    mmsg::never_fragment(socket, address)?;
+    if address.ip().is_unspecified() {
+        mmsg::report_arrival(socket, address)?;
+    }
+    Ok(())
+}
+
+fn set_buffers(socket: &std::net::UdpSocket, settings: &UdpSettings) -> io::Result<()> {
     let options = socket2::SockRef::from(socket);
     options.set_send_buffer_size(settings.send_buffer)?;
     if mmsg::force_receive_buffer(socket, settings.receive_buffer).is_err() {
         // Not privileged: as much as the system's limit (net.core.rmem_max) allows.
         options.set_recv_buffer_size(settings.receive_buffer)?;
-    }
-    mmsg::never_fragment(socket, address)?;
-    if address.ip().is_unspecified() {
-        mmsg::report_arrival(socket, address)?;
     }
     Ok(())
 }

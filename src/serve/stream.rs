@@ -11,6 +11,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
+use hyper::header::{ALT_SVC, HeaderValue};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{mpsc, watch};
@@ -34,10 +35,10 @@ const LENGTH: usize = 2;
 const ROOM: usize = 512;
 /// Replies are sent when there are so many octets of them, even if more queries wait.
 const ENOUGH: usize = 16 << 10;
-/// How many requests of one HTTP/2 connection may run at a time.
-const MOST_REQUESTS: u32 = 100;
+/// How many requests of one connection of HTTP/2 or QUIC may run at a time.
+pub(super) const MOST_REQUESTS: u32 = 100;
 /// How long is waited for what has arrived, when the server stops.
-const LAST: Duration = Duration::from_millis(50);
+pub(super) const LAST: Duration = Duration::from_millis(50);
 /// How many connections may have waited to be accepted then.
 const MOST_WAITING: usize = 1024;
 /// How long nothing is accepted when the system has no room for another connection.
@@ -65,8 +66,19 @@ pub enum Carrier {
     Plain,
     /// TLS (RFC 7858).
     Tls(TlsAcceptor),
-    /// HTTPS, under a path (RFC 8484).
-    Https(TlsAcceptor, Arc<str>),
+    /// HTTPS (RFC 8484).
+    Https(Https),
+}
+
+/// How messages are carried in HTTPS.
+#[derive(Clone)]
+pub struct Https {
+    /// Makes TLS of connections.
+    pub acceptor: TlsAcceptor,
+    /// The path under which messages are answered.
+    pub path: Arc<str>,
+    /// Where else they are, if they are (RFC 7838).
+    pub alternative: Option<HeaderValue>,
 }
 
 impl Carrier {
@@ -141,13 +153,21 @@ async fn carry(
                 serve(stream, client, Protocol::Tls, streams).await;
             }
         }
-        Carrier::Https(acceptor, path) => {
+        Carrier::Https(Https { acceptor, path, alternative }) => {
             let Ok(Ok(stream)) = timeout(idle, acceptor.accept(stream)).await else { return };
             let limits = Limits { headers: idle, idle, streams: MOST_REQUESTS };
             let Streams { live, stop, alive: _alive, .. } = streams;
             let respond = move |request| {
                 let (live, path) = (live.clone(), Arc::clone(&path));
-                async move { doh::respond(request, &path, idle, client, &live).await }
+                let alternative = alternative.clone();
+                async move {
+                    let asked = doh::asked(request, &path, idle).await;
+                    let mut response = doh::respond(asked, client, Protocol::Https, &live);
+                    if let Some(alternative) = alternative {
+                        response.headers_mut().insert(ALT_SVC, alternative);
+                    }
+                    Ok(response)
+                }
             };
             http::carry(stream, respond, limits, stop).await;
         }
@@ -206,7 +226,7 @@ pub async fn serve(
 }
 
 /// Waits until the server stops.
-async fn stopped(stop: &mut watch::Receiver<bool>) {
+pub(super) async fn stopped(stop: &mut watch::Receiver<bool>) {
     // Without a sender it has stopped.
     let _seen = stop.wait_for(|&stop| stop).await.map(drop);
 }

@@ -14,7 +14,7 @@ const BODY: &str = "[[records]]\nname = \"a\"\ntype = \"A\"\ndata = [\"192.0.2.1
     [load_balancers.lb]\npools = [\"p\"]\nttl = 17\n";
 const PATIENCE: Duration = Duration::from_secs(20);
 
-fn site(settings: &str) -> Site {
+pub(crate) fn site(settings: &str) -> Site {
     let site = Site::with_zone(BODY);
     site.write(
         "meridian.toml",
@@ -158,27 +158,29 @@ pub(crate) fn write_certificate(site: &Site, name: &str) {
     site.write("key.pem", pem("PRIVATE KEY", &made.signing_key.serialize_der()));
 }
 
+/// The address that a running server says it listens on with a protocol.
+pub(crate) fn address_of(server: &mut Server, protocol: &str) -> SocketAddr {
+    let lines = server.log_so_far();
+    let line = lines.iter().find(|line| line["fields"]["protocol"] == protocol);
+    let address = line.expect("a line")["fields"]["address"].as_str().expect("an address");
+    address.parse().expect("an address")
+}
+
 /// A server with TLS and HTTPS, and their addresses.
 fn encrypted(site: &Site) -> (Server, SocketAddr, SocketAddr) {
     let mut server = Server::start(site);
-    let mut of = |protocol: &str| {
-        let lines = server.log_so_far();
-        let line = lines.iter().find(|line| line["fields"]["protocol"] == protocol);
-        let address = line.expect("a line")["fields"]["address"].as_str().expect("an address");
-        address.parse().expect("an address")
-    };
-    let (dot, doh) = (of("tls"), of("https"));
+    let (dot, doh) = (address_of(&mut server, "tls"), address_of(&mut server, "https"));
     (server, dot, doh)
 }
 
 const TLS: &str = "[tls]\ncert = \"cert.pem\"\nkey = \"key.pem\"\ndot = [\"127.0.0.1:0\"]\n\
     doh = [\"127.0.0.1:0\"]\n";
 
-fn run(program: &str, arguments: &[&str]) -> Output {
+pub(crate) fn run(program: &str, arguments: &[&str]) -> Output {
     Command::new(program).args(arguments).output().expect("a program")
 }
 
-fn text(output: &Output) -> String {
+pub(crate) fn text(output: &Output) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr)
 }
 
@@ -271,6 +273,9 @@ fn https_is_answered_as_its_rfc_says() {
             assert!(head.contains(" 200"), "{version}: {reply}");
             assert!(head.contains("content-type: application/dns-message"), "{reply}");
             assert!(head.contains("cache-control: max-age=17"), "{reply}");
+            // RFC 7838: the same is on the same port over HTTP/3.
+            let alternative = format!("alt-svc: h3=\":{}\"", doh.port());
+            assert!(head.contains(&alternative), "{reply}");
         }
     }
     let status = |arguments: &[&str]| {

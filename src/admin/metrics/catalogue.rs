@@ -95,7 +95,7 @@ pub(super) const GEO_BUILT_AT: Metric = seconds(
 );
 pub(super) const CERTIFICATE_EXPIRES_AT: Metric = seconds(
     "meridian_certificate_expiry_timestamp_seconds",
-    "When the certificate that clients are shown expires.",
+    "When the first certificate of the chain that clients are shown expires.",
 );
 pub(super) const CONNECTIONS: Metric =
     counter("meridian_connections", "Connections that were accepted.");

@@ -52,7 +52,10 @@ fn expose_reloads(out: &mut Exposition, service: &Service, meters: &Meters) {
     let built_at = state.locator.database().map(|database| database.build_epoch);
     single(out, &metrics::GEO_BUILT_AT, built_at);
     let certificate = service.reloader.certificate();
-    let expires_at = certificate.and_then(|certificate| certificate.expires_at());
+    let expires_at = certificate.and_then(|certificate| {
+        let first = certificate.not_after().iter().copied().min()?;
+        u64::try_from(first).ok()
+    });
     single(out, &metrics::CERTIFICATE_EXPIRES_AT, expires_at);
     single(out, &metrics::ZONES, Some(state.zones.len() as u64));
     single(out, &metrics::BALANCERS, Some(state.balancers.len() as u64));
