@@ -1,8 +1,8 @@
 // The outline of the land, and the projection that it is drawn in.
 //
-// Source: Natural Earth 1:110m land, version 4.1.0, public domain (naturalearthdata.com), by way of the
-// npm package world-atlas 2.0.2. Antarctica and the smallest islands are left out, and what is left is
-// projected and simplified (Visvalingam) to whole units of a map that is 2000 wide.
+// Source: Natural Earth 1:110m land, version 4.1.0, public domain (naturalearthdata.com), as TopoJSON in
+// world-atlas 2.0.2. Antarctica and the smallest islands are left out, and what is left is projected and
+// simplified (Visvalingam) to whole units of a map that is 2000 wide.
 
 export const WIDTH = 2000;
 export const HEIGHT = 982;
