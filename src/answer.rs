@@ -126,6 +126,12 @@ pub enum ExtendedError<'s> {
     },
     /// 0, Other: the answer could not be made.
     Internal,
+    /// 20, Not Authoritative: there is no zone of this name to be transferred.
+    NoSuchZone,
+    /// 18, Prohibited: the client may not have the zone.
+    TransferNotAllowed,
+    /// 21, Not Supported: the transfer does not fit one message.
+    TransferNeedsStream,
 }
 
 impl<'s> Answer<'s> {
@@ -195,7 +201,9 @@ impl ExtendedError<'_> {
     /// The INFO-CODE.
     pub fn code(&self) -> u16 {
         match self {
-            Self::NotAuthoritative => 20,
+            Self::NotAuthoritative | Self::NoSuchZone => 20,
+            Self::TransferNotAllowed => 18,
+            Self::TransferNeedsStream => 21,
             Self::NoAnswer { .. } | Self::Internal => 0,
         }
     }
@@ -219,6 +227,9 @@ impl fmt::Display for ExtendedError<'_> {
                 })
             }
             Self::Internal => f.write_str("the answer could not be made; see the server's log"),
+            Self::NoSuchZone => f.write_str("no zone of this server has this name"),
+            Self::TransferNotAllowed => f.write_str("this client may not have the zone"),
+            Self::TransferNeedsStream => f.write_str("zones are sent over TCP and TLS only"),
         }
     }
 }

@@ -103,6 +103,11 @@ impl Cookies {
     /// No secrets: cookies are ignored.
     pub const OFF: Self = Self { secrets: None, now: 0 };
 
+    /// The time, in seconds since 1970, modulo 2³².
+    pub fn now(&self) -> u32 {
+        self.now
+    }
+
     /// These secrets, at a time in seconds since 1970, modulo 2³².
     pub fn new(secrets: Option<Secrets>, now: u32) -> Self {
         Self { secrets, now }

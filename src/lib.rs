@@ -24,6 +24,8 @@
 //! - [`answer`] is the result as data, borrowed from the state.
 //! - [`wire`] writes it, cut to the size that client and transport allow.
 //! - [`served`] is what was answered in a few octets, and [`tally`] counts it.
+//! - [`tsig`] tells whether a message is signed with a key, and signs its reply; [`transfer`] decides who may
+//!   have a whole zone, and makes the messages of that.
 //! - [`cookies`] tells who has the address that it claims; [`limit`] how often who does not is answered.
 //!
 //! All of them read one [`state::State`], which [`config`] builds from the files and a reload
@@ -75,5 +77,7 @@ pub mod state_folder;
 pub mod steer;
 pub mod tally;
 pub mod timestamp;
+pub mod transfer;
+pub mod tsig;
 pub mod wire;
 pub mod zone;

@@ -41,6 +41,28 @@ pub struct Query<'m> {
     pub question: Question<'m>,
     /// Its EDNS, if it has any.
     pub edns: Option<Edns>,
+    /// The serial of the SOA record that comes with it: the version of a zone that a secondary has
+    /// (RFC 1995 section 3).
+    pub serial: Option<u32>,
+    /// Its signature, unread.
+    pub signature: Option<Signature<'m>>,
+}
+
+/// A TSIG record that a message ends with (RFC 8945), as it stands there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Signature<'m> {
+    /// Where the record begins, and so what was signed ends.
+    pub start: usize,
+    /// Its data.
+    pub rdata: &'m [u8],
+}
+
+impl Query<'_> {
+    /// True if a zone is asked for (RFC 5936, 1995).
+    pub fn is_transfer(&self) -> bool {
+        let Question { record_type, class, .. } = self.question;
+        class == CLASS_IN && matches!(record_type, RecordType::AXFR | RecordType::IXFR)
+    }
 }
 
 /// What a message is refused with, and what of it is repeated in the reply.
@@ -52,6 +74,8 @@ pub struct Refused<'m> {
     pub question: Option<Question<'m>>,
     /// The EDNS, where it can be read.
     pub edns: Option<Edns>,
+    /// The signature, where the records can be read.
+    pub signature: Option<Signature<'m>>,
 }
 
 impl<'m> Request<'m> {
@@ -63,6 +87,26 @@ impl<'m> Request<'m> {
             Self::CookieOnly(edns) => (None, Some(*edns)),
             Self::Refused(refused) => (refused.question.as_ref(), refused.edns),
         }
+    }
+
+    /// The signature, where there is one that can be read.
+    pub fn signature(&self) -> Option<Signature<'m>> {
+        match self {
+            Self::Ignore | Self::CookieOnly(_) => None,
+            Self::Query(query) => query.signature,
+            Self::Refused(refused) => refused.signature,
+        }
+    }
+
+    /// The same, refused.
+    pub fn refused(self, rcode: Rcode) -> Self {
+        let (question, edns, signature) = match self {
+            Self::Ignore => return self,
+            Self::Query(query) => (Some(query.question), query.edns, query.signature),
+            Self::CookieOnly(edns) => (None, Some(edns), None),
+            Self::Refused(refused) => (refused.question, refused.edns, refused.signature),
+        };
+        Self::Refused(Refused { rcode, question, edns, signature })
     }
 }
 
@@ -110,6 +154,8 @@ pub enum Rcode {
     Refused,
     /// YXDOMAIN (RFC 6672)
     YxDomain,
+    /// NOTAUTH (RFC 2136, 8945)
+    NotAuth,
     /// BADVERS, an extended code
     BadVers,
     /// BADCOOKIE, an extended code (RFC 7873)
@@ -127,6 +173,7 @@ impl Rcode {
             Self::NotImp => 4,
             Self::Refused => 5,
             Self::YxDomain => 6,
+            Self::NotAuth => 9,
             Self::BadVers => 16,
             Self::BadCookie => 23,
         }
@@ -142,6 +189,7 @@ impl Rcode {
             Self::NotImp => "NOTIMP",
             Self::Refused => "REFUSED",
             Self::YxDomain => "YXDOMAIN",
+            Self::NotAuth => "NOTAUTH",
             Self::BadVers => "BADVERS",
             Self::BadCookie => "BADCOOKIE",
         }
@@ -155,52 +203,63 @@ pub fn parse(message: &[u8]) -> Request<'_> {
     if header.is_reply {
         return Request::Ignore;
     }
-    let refuse = |rcode, question, edns| Request::Refused(Refused { rcode, question, edns });
     // Exactly one question (RFC 9619).
     let question = if header.questions == 1 { read_question(&mut reader) } else { None };
     if header.questions == 0 && header.opcode == 0 {
         return match read_records(&mut reader, &header) {
-            Ok(Some(edns)) if edns.cookie.is_some() => Request::CookieOnly(edns),
-            Ok(edns) | Err(Malformed { edns }) => refuse(Rcode::FormErr, None, edns),
+            Ok(Records { edns: Some(edns), signature: None, .. }) if edns.cookie.is_some() => {
+                Request::CookieOnly(edns)
+            }
+            Ok(records) => refuse(Rcode::FormErr, None, records),
+            Err(Malformed { edns }) => refuse(Rcode::FormErr, None, Records::with(edns)),
         };
     }
     if header.questions != 1 {
         let rcode = if header.opcode == 0 { Rcode::FormErr } else { Rcode::NotImp };
-        return refuse(rcode, None, None);
+        return refuse(rcode, None, Records::with(None));
     }
     let Some(question) = question else {
         let rcode = if header.opcode == 0 { Rcode::FormErr } else { Rcode::NotImp };
-        return refuse(rcode, None, None);
+        return refuse(rcode, None, Records::with(None));
     };
-    let edns = match read_records(&mut reader, &header) {
-        Ok(edns) => edns,
+    let records = match read_records(&mut reader, &header) {
+        Ok(records) => records,
         Err(Malformed { edns }) => {
             // Other opcodes have other bodies: that they are not offered comes first.
             let rcode = if header.opcode == 0 { Rcode::FormErr } else { Rcode::NotImp };
-            return refuse(rcode, Some(question), edns);
+            return refuse(rcode, Some(question), Records::with(edns));
         }
     };
     let rcode = if header.opcode != 0 {
         Rcode::NotImp
-    } else if edns.is_some_and(|edns| edns.version > 0) {
+    } else if records.edns.is_some_and(|edns| edns.version > 0) {
         Rcode::BadVers
-    } else if !matches!(question.class, CLASS_IN | CLASS_CH) || is_transfer(question.record_type) {
+    } else if !matches!(question.class, CLASS_IN | CLASS_CH) {
         Rcode::Refused
     } else if question.record_type == RecordType::OPT {
         Rcode::FormErr
     } else {
-        return Request::Query(Query { question, edns });
+        let Records { edns, serial, signature } = records;
+        return Request::Query(Query { question, edns, serial, signature });
     };
-    refuse(rcode, Some(question), edns)
+    refuse(rcode, Some(question), records)
 }
 
-/// True for zone transfers, which are not offered.
-fn is_transfer(record_type: RecordType) -> bool {
-    matches!(record_type, RecordType::AXFR | RecordType::IXFR)
+/// The signature of a message that may be a reply; none if there is none, or the message is malformed.
+pub fn signature_of(message: &[u8]) -> Option<Signature<'_>> {
+    let mut reader = Reader { octets: message, at: 0 };
+    let header = Header::read(&mut reader)?;
+    for _ in 0..header.questions {
+        skip_name(&mut reader)?;
+        reader.take(4)?;
+    }
+    read_records(&mut reader, &header).ok()?.signature
 }
 
 /// The class IN (RFC 1035 section 3.2.4).
 pub const CLASS_IN: u16 = 1;
+/// The class ANY, which is that of TSIG records (RFC 8945 section 4.2).
+pub const CLASS_ANY: u16 = 255;
 /// The class CH, in which servers are asked about themselves (RFC 4892).
 pub const CLASS_CH: u16 = 3;
 
@@ -245,13 +304,52 @@ struct Malformed {
     edns: Option<Edns>,
 }
 
-/// Reads all records, of which only OPT matters, to the end of the message.
-fn read_records(reader: &mut Reader<'_>, header: &Header) -> Result<Option<Edns>, Malformed> {
-    let mut edns: Option<Edns> = None;
-    for number in 0..header.ordinary + u32::from(header.additional) {
+/// What matters of the records of a message.
+struct Records<'m> {
+    edns: Option<Edns>,
+    serial: Option<u32>,
+    signature: Option<Signature<'m>>,
+}
+
+impl Records<'_> {
+    /// EDNS alone.
+    fn with(edns: Option<Edns>) -> Self {
+        Self { edns, serial: None, signature: None }
+    }
+}
+
+/// Refuses a message with this code.
+fn refuse<'m>(
+    rcode: Rcode,
+    question: Option<Question<'m>>,
+    Records { edns, signature, .. }: Records<'m>,
+) -> Request<'m> {
+    Request::Refused(Refused { rcode, question, edns, signature })
+}
+
+/// Reads all records, of which few matter, to the end of the message.
+fn read_records<'m>(reader: &mut Reader<'m>, header: &Header) -> Result<Records<'m>, Malformed> {
+    let (mut edns, mut serial, mut signature) = (None, None, None);
+    let total = header.ordinary + u32::from(header.additional);
+    for number in 0..total {
+        let start = reader.at;
         let Some(record) = read_record(reader) else { return Err(Malformed { edns }) };
-        if record.record_type != RecordType::OPT {
-            continue;
+        match record.record_type {
+            RecordType::OPT => {}
+            RecordType::TSIG => {
+                // The last record, and so one at most, in the additional section (RFC 8945 section 5.2).
+                let is_last = number + 1 == total && number >= header.ordinary;
+                if !is_last || record.class != CLASS_ANY || record.ttl != 0 {
+                    return Err(Malformed { edns });
+                }
+                signature = Some(Signature { start, rdata: record.rdata });
+                continue;
+            }
+            RecordType::SOA if number < header.ordinary => {
+                serial = soa_serial(record.rdata);
+                continue;
+            }
+            _ => continue,
         }
         // One OPT at most, with the root as owner, in the additional section (RFC 6891
         // section 6.1.1).
@@ -265,7 +363,14 @@ fn read_records(reader: &mut Reader<'_>, header: &Header) -> Result<Option<Edns>
             return Err(Malformed { edns });
         }
     }
-    if reader.rest_from_here().is_empty() { Ok(edns) } else { Err(Malformed { edns }) }
+    let is_read = reader.rest_from_here().is_empty();
+    if is_read { Ok(Records { edns, serial, signature }) } else { Err(Malformed { edns }) }
+}
+
+/// The serial of a SOA's data: the first of the five numbers that end it (RFC 1035 section 3.3.13).
+fn soa_serial(rdata: &[u8]) -> Option<u32> {
+    let (serial, _) = rdata.last_chunk::<20>()?.split_first_chunk()?;
+    Some(u32::from_be_bytes(*serial))
 }
 
 /// A record of a query.

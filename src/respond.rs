@@ -82,6 +82,11 @@ pub fn respond<'s>(
         Request::Query(query) if query.question.class == CLASS_CH => {
             responder.fill_chaos(&query.question, &mut answer);
         }
+        // Who may have a zone is decided where it is known who asks.
+        Request::Query(query) if query.is_transfer() => {
+            answer.rcode = Rcode::Refused;
+            answer.extended_error = Some(ExtendedError::TransferNotAllowed);
+        }
         Request::Query(query) => {
             let subnet = query.edns.and_then(|edns| edns.client_subnet);
             let client = Client { resolver: Some(resolver), subnet };

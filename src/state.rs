@@ -17,7 +17,10 @@ use crate::steer::plan::Plan;
 use crate::steer::pool::{Pool, PoolId};
 use crate::steer::rtt::RttTable;
 use crate::tally::layout::Layout;
+use crate::transfer::Rules;
+use crate::tsig::Keys;
 use crate::zone::ZoneSet;
+use crate::zone::node::NameMap;
 
 /// The validated configuration, compiled for answering.
 #[derive(Debug)]
@@ -58,6 +61,10 @@ pub struct State {
     pub require_cookies: bool,
     /// How often a network gets the same answer over UDP.
     pub rate_limit: RateLimit,
+    /// Who may have which zone, by its apex in lower-case wire form; nobody has the others.
+    pub transfers: NameMap<Rules>,
+    /// What transfers are signed with. The files of secrets are not read before the state is served.
+    pub keys: Keys,
     /// True if a load balancer has session affinity.
     pub has_sessions: bool,
     /// How many sequence slots the load balancers use together.

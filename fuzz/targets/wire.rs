@@ -25,7 +25,8 @@ pub(crate) fn run(message: &[u8]) {
     by_worker.truncate(length.unwrap_or(0));
     for transport in [Transport::Datagram, Transport::Stream, Transport::Encrypted] {
         let idle = (transport != Transport::Datagram).then_some(Duration::from_secs(10));
-        let arrival = Arrival { source, transport, idle, cookies: &cookies };
+        let takes_several = false;
+        let arrival = Arrival { source, transport, takes_several, idle, cookies: &cookies };
         let mut long = vec![0; reply::MAX_MESSAGE];
         let length = reply::answer(message, &arrival, &responder, &mut long);
         long.truncate(length.unwrap_or(0));

@@ -27,10 +27,12 @@ use crate::steer::pool::{Pool, PoolId};
 use crate::steer::rtt::RttTable;
 use crate::steer::session::SessionAffinity;
 use crate::tally::layout::Layout;
+use crate::transfer::Rules;
+use crate::tsig::Keys;
 use crate::zone::ZoneSet;
 use crate::zone::build::{ZoneParts, build as build_zone};
 use crate::zone::master::parse_master;
-use crate::zone::node::{Zone, soa_minimum};
+use crate::zone::node::{NameMap, Zone, soa_minimum};
 
 /// The name of the file of pools and monitors that all zones share.
 pub const SHARED_FILE: &str = "shared.toml";
@@ -93,6 +95,7 @@ pub fn build(files: &Files, server: &Server, read: ReadText<'_>, report: &Report
         rtt: RttTable::default(),
         orders: Orders::default(),
         balancers: Vec::new(),
+        transfers: NameMap::default(),
     };
     let mut common = Scope::default();
     for (table, _) in &shared {
@@ -149,13 +152,14 @@ struct Builder<'b> {
     rtt: RttTable,
     orders: Orders,
     balancers: Vec<ParsedBalancer>,
+    transfers: NameMap<Rules>,
 }
 
 impl Builder<'_> {
     /// Reads `shared.toml`.
     fn read_shared(&mut self, table: &Table<'_, '_>, scope: &mut Scope) {
         table.refuse(
-            &["zone", "ttl", "zonefile", "soa", "records", "load_balancers"],
+            &["zone", "ttl", "zonefile", "soa", "records", "load_balancers", "transfer"],
             "shared.toml has pools and monitors only",
             "remove it, or move it to the file of its zone",
         );
@@ -170,7 +174,7 @@ impl Builder<'_> {
         source: &'a Source,
         common: &Scope,
     ) -> Option<ReadZone<'t, 's, 'a>> {
-        let head = parse_head(table);
+        let head = parse_head(table, self.server);
         let mut scope = common.clone();
         let zone = head.as_ref().map(|head| &head.apex);
         self.read_monitors(table, &mut scope, zone);
@@ -276,6 +280,9 @@ impl Builder<'_> {
             }
             None => Vec::new(),
         };
+        if let Some(rules) = head.transfer {
+            self.transfers.insert(head.apex.to_key(), rules);
+        }
         let is_complete = head.records_are_complete && self.report.error_count() == errors;
         let master_minimum = master_records
             .iter()
@@ -392,6 +399,8 @@ impl Builder<'_> {
             identity: self.server.identity.clone(),
             require_cookies: self.server.cookies.require,
             rate_limit: self.server.rate_limit,
+            transfers: self.transfers,
+            keys: Keys::default(),
             has_sessions,
             slot_count,
         })

@@ -16,9 +16,11 @@ use crate::config::reader::Place;
 use crate::config::report::{Report, Source};
 use crate::config::server::Server;
 use crate::config::tls::{Certificate, CertificateError, Tls};
+use crate::config::tsig_keys::{MAKE, SecretSource, TsigKey, parse_secret, warn_if_short};
 use crate::cookies;
 use crate::locate::mmdb::only_database;
 use crate::state::State;
+use crate::tsig::{Key, Keys};
 
 /// The server's settings where no other file is named.
 pub const DEFAULT_CONFIG: &str = "meridian.toml";
@@ -134,6 +136,8 @@ pub struct Secrets {
     pub certificate: Option<Certificate>,
     /// What cookies are made with, where a file is named.
     pub cookies: Option<cookies::Secrets>,
+    /// The keys of transfers and notifications.
+    pub keys: Keys,
 }
 
 /// Reads the secrets that the settings name. Mistakes are reported.
@@ -142,6 +146,7 @@ pub fn read_secrets(server: &Server, report: &Report) -> Secrets {
         token: read_token(server, report),
         certificate: read_certificate(server, report),
         cookies: read_cookie_secrets(server, report),
+        keys: server.tsig_keys.iter().filter_map(|key| read_key(key, report)).collect(),
     }
 }
 
@@ -208,6 +213,34 @@ fn read_cookie_secrets(server: &Server, report: &Report) -> Option<cookies::Secr
     }
 }
 
+/// Reads the secret of a key. None if it is not there, which is reported.
+fn read_key(key: &TsigKey, report: &Report) -> Option<Key> {
+    let TsigKey { name, algorithm, secret, place } = key;
+    let read;
+    let octets = match secret {
+        SecretSource::Inline(octets) => {
+            warn_of_readers(&place.file, place, report);
+            octets
+        }
+        SecretSource::File(path) => {
+            let text = read_secret(path, place, MAKE, report)?;
+            match parse_secret(&text) {
+                Ok(octets) => {
+                    warn_if_short(&octets, place, report);
+                    read = octets;
+                    &read
+                }
+                Err(error) => {
+                    let help = format!("give it the secret in base64 alone, as {MAKE} prints it");
+                    place.error(report, format!("{}: {error}", path.display()), help);
+                    return None;
+                }
+            }
+        }
+    };
+    Some(Key::new(name.clone(), *algorithm, octets))
+}
+
 /// Reads a file with a secret; `make` is a command that prints one.
 fn read_secret(path: &Path, place: &Place, make: &str, report: &Report) -> Option<String> {
     let shown = path.display();
@@ -222,12 +255,18 @@ fn read_secret(path: &Path, place: &Place, make: &str, report: &Report) -> Optio
             return None;
         }
     };
+    warn_of_readers(path, place, report);
+    Some(text)
+}
+
+/// Warns of a file with a secret that everyone can read.
+fn warn_of_readers(path: &Path, place: &Place, report: &Report) {
+    let shown = path.display();
     let others_can_read = |metadata: fs::Metadata| metadata.permissions().mode() & 0o004 != 0;
     if fs::metadata(path).is_ok_and(others_can_read) {
         let help = format!("take that from them: chmod o-r {shown}");
         place.warning(report, format!("everyone on this machine can read {shown}"), help);
     }
-    Some(text)
 }
 
 /// Reads a regular file. Others are refused without opening them: a pipe would be waited for.

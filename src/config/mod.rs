@@ -35,4 +35,6 @@ pub mod rtt;
 pub mod server;
 pub mod sessions;
 pub mod tls;
+mod transfer;
+pub mod tsig_keys;
 pub mod zone_file;

@@ -13,12 +13,13 @@ use crate::config::reader::{File, Place, Table, Value};
 use crate::config::report::{Report, Source};
 use crate::config::sessions::{DEFAULT_MAX_SESSIONS, max_sessions};
 use crate::config::tls::Tls;
+use crate::config::tsig_keys::{TsigKey, parse_keys};
 use crate::limit::RateLimit;
 
 /// The port that is listened on by default: no privilege is needed for it.
 pub const DEFAULT_PORT: u16 = 5300;
 /// The port of DNS (RFC 1035 section 4.2).
-const DNS_PORT: u16 = 53;
+pub(super) const DNS_PORT: u16 = 53;
 /// How long `serve` waits for first probe results by default (health.md).
 pub const DEFAULT_STARTUP_WAIT: Duration = Duration::from_secs(5);
 /// How old a measured round-trip time may be by default (steering.md).
@@ -137,6 +138,10 @@ pub struct Server {
     pub cookies: CookieSettings,
     /// Response rate limiting.
     pub rate_limit: RateLimit,
+    /// The keys of transfers and notifications.
+    pub tsig_keys: Vec<TsigKey>,
+    /// False if one could not be read.
+    pub tsig_keys_are_complete: bool,
 }
 
 impl Default for Server {
@@ -170,6 +175,8 @@ impl Default for Server {
             identity: Identity::default(),
             cookies: CookieSettings::default(),
             rate_limit: RateLimit::default(),
+            tsig_keys: Vec::new(),
+            tsig_keys_are_complete: true,
         }
     }
 }
@@ -226,6 +233,11 @@ impl Server {
         if let Some(table) = root.optional("rate_limit").and_then(|value| value.table("a table")) {
             server.rate_limit = parse_rate_limit(&table);
         }
+        let errors = report.error_count();
+        if let Some(table) = root.optional("tsig_keys").and_then(|value| value.table("tables")) {
+            server.tsig_keys = parse_keys(&table, &folder);
+        }
+        server.tsig_keys_are_complete = report.error_count() == errors;
         root.finish();
         server
     }

@@ -4,8 +4,11 @@
 use std::path::PathBuf;
 
 use crate::config::reader::{Place, Table, Value};
+use crate::config::server::Server;
+use crate::config::transfer::parse_transfer;
 use crate::name::Name;
 use crate::rr::{Record, RecordType, Ttl};
+use crate::transfer::Rules;
 use crate::zone::build::SoaFields;
 use crate::zone::master::SourcedRecord;
 use crate::zone::rdata::{ends_in_zone, parse_record_data, with_hints};
@@ -33,12 +36,14 @@ pub struct ZoneHead {
     pub records: Vec<SourcedRecord>,
     /// Names and types whose records get hints, and where that is said.
     pub hinted: Vec<(Name, RecordType, Place)>,
+    /// `transfer`.
+    pub transfer: Option<Rules>,
     /// False if a record could not be read.
     pub records_are_complete: bool,
 }
 
 /// Reads the zone's own part; none if even its name is missing.
-pub fn parse_head(table: &Table<'_, '_>) -> Option<ZoneHead> {
+pub fn parse_head(table: &Table<'_, '_>, server: &Server) -> Option<ZoneHead> {
     let zone = table.required("zone", "give the zone's name, as zone = \"example.com\"");
     let place = zone.as_ref().map(Value::place);
     let apex = zone.and_then(|value| value.name(&Name::root()));
@@ -49,6 +54,7 @@ pub fn parse_head(table: &Table<'_, '_>) -> Option<ZoneHead> {
     // Without a name the rest is still read, so that its mistakes are shown too.
     let origin = apex.clone().unwrap_or_else(Name::root);
     let soa = table.optional("soa").map(|value| parse_soa(&value, &origin)).unwrap_or_default();
+    let transfer = table.optional("transfer").and_then(|value| parse_transfer(&value, server));
     let errors = table.report().error_count();
     let mut hinted = Vec::new();
     let records = table
@@ -61,7 +67,17 @@ pub fn parse_head(table: &Table<'_, '_>) -> Option<ZoneHead> {
     let records_are_complete = table.report().error_count() == errors;
     table.not_offered(&["tests"]);
     let (apex, place) = (apex?, place?);
-    Some(ZoneHead { apex, place, ttl, zonefile, soa, records, hinted, records_are_complete })
+    Some(ZoneHead {
+        apex,
+        place,
+        ttl,
+        zonefile,
+        soa,
+        records,
+        hinted,
+        transfer,
+        records_are_complete,
+    })
 }
 
 fn parse_soa(value: &Value<'_, '_>, apex: &Name) -> SoaFields {

@@ -91,7 +91,13 @@ fn reply(message: &[u8], client: IpAddr, protocol: Protocol, live: &Live) -> Res
         let cookies = live.cookies();
         let transport = Transport::Encrypted;
         // The connection is HTTP's: how long it may be idle is not said by messages in it.
-        let arrival = Arrival { source: client, transport, idle: None, cookies: &cookies };
+        let arrival = Arrival {
+            source: client,
+            transport,
+            takes_several: false,
+            idle: None,
+            cookies: &cookies,
+        };
         let tally = live.tally(&moment);
         let Some(made) = make(message, &arrival, &responder, out) else {
             tally.count_dropped(Dropped::of(message));

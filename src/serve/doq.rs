@@ -172,7 +172,8 @@ fn reply(query: &[u8], client: IpAddr, live: &Live) -> Result<Vec<u8>, Fault> {
     let memory = live.memory(&moment);
     let cookies = live.cookies();
     let transport = Transport::Encrypted;
-    let arrival = Arrival { source: client, transport, idle: None, cookies: &cookies };
+    let arrival =
+        Arrival { source: client, transport, takes_several: false, idle: None, cookies: &cookies };
     with_room(|out| {
         let Some(made) = make(query, &arrival, &moment.responder(&memory), out) else {
             live.tally(&moment).count_dropped(Dropped::of(query));

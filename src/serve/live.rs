@@ -1,7 +1,7 @@
 //! The state of the moment, and its swap: readers load one pointer and see the configuration, the
 //! plan and the sequences that belong together, never a mix.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use arc_swap::{ArcSwap, ArcSwapOption, Cache};
@@ -21,6 +21,7 @@ use crate::steer::plan::Plan;
 use crate::steer::pool::{Pool, PoolId};
 use crate::tally::counters::Counts;
 use crate::tally::{Shared, Tally};
+use crate::transfer::published;
 
 /// One moment: everything that an answer is made from.
 #[derive(Debug)]
@@ -41,6 +42,8 @@ pub struct Moment {
     pub sequences: Arc<SharedSequences>,
     /// What answers over streams are counted by.
     pub counts: Arc<Counts>,
+    /// What secondaries get of the pools, once one asks.
+    published: OnceLock<Arc<Plan>>,
 }
 
 impl Moment {
@@ -55,8 +58,9 @@ impl Moment {
         let plan = Plan::new(&pools, &health).with_measured(measured);
         let quick = Quick::compile(&state, &plan);
         let sequences = Arc::new(SharedSequences::new(state.slot_count));
+        let (state, published) = (Arc::new(state), OnceLock::new());
         let counts = Arc::new(Counts::new(Arc::clone(&state.layout)));
-        Self { generation, state: Arc::new(state), pools, health, plan, quick, sequences, counts }
+        Self { generation, state, pools, health, plan, quick, sequences, counts, published }
     }
 
     /// The first moment of a state with every origin healthy.
@@ -109,8 +113,14 @@ impl Moment {
 
     fn following(&self, pools: Arc<[Pool]>, health: Health, plan: Plan, quick: Quick) -> Self {
         let (state, sequences) = (Arc::clone(&self.state), Arc::clone(&self.sequences));
-        let (generation, counts) = (self.generation, Arc::clone(&self.counts));
-        Self { generation, state, pools, health, plan, quick, sequences, counts }
+        let (counts, published) = (Arc::clone(&self.counts), OnceLock::new());
+        let generation = self.generation;
+        Self { generation, state, pools, health, plan, quick, sequences, counts, published }
+    }
+
+    /// The plan that zones are transferred with: all origins are healthy.
+    pub fn published(&self) -> &Arc<Plan> {
+        self.published.get_or_init(|| Arc::new(published::plan(&self.state, &self.pools)))
     }
 
     /// What answers are made from, with what they leave for the next.

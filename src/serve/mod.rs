@@ -14,7 +14,8 @@ pub mod listen;
 pub mod live;
 pub mod meters;
 pub mod mmsg;
-pub mod notify;
+pub mod notifier;
+pub mod outgoing;
 pub mod privileges;
 pub mod prober;
 pub mod quic;
@@ -23,6 +24,7 @@ pub mod reply;
 pub mod resolver;
 pub mod secrets;
 pub mod sequences;
+pub mod service_manager;
 pub mod sessions;
 pub mod sockets;
 pub mod standing;
@@ -54,12 +56,13 @@ use crate::serve::control::Control;
 use crate::serve::encrypted::Listeners;
 use crate::serve::listen::Sockets;
 use crate::serve::live::Live;
-use crate::serve::notify::{Notifier, watchdog_interval};
+use crate::serve::notifier::Notifier;
 use crate::serve::privileges::{Account, PrivilegesError, drop_spare_capabilities};
 use crate::serve::prober::{start_prober, start_recorder};
-use crate::serve::reload::{Reloader, keep_serials, remembered_serials};
+use crate::serve::reload::{Followers, Reloader, keep_serials, remembered_serials};
 use crate::serve::resolver::start_resolver;
 use crate::serve::secrets::Keeper;
+use crate::serve::service_manager::{ServiceManager, watchdog_interval};
 use crate::serve::sessions::SharedSessions;
 use crate::serve::sockets::{BindError, Bound};
 use crate::serve::stream::{Carrier, Streams};
@@ -132,6 +135,7 @@ pub fn serve(
     };
     let mut serials = remembered_serials(&server);
     keep_serials(&server, &mut state, &mut serials);
+    state.keys = secrets.keys.clone();
     let prober = Arc::new(prober_of(&server, &state)?);
     let (to_prober, targets) = mpsc::unbounded_channel();
     let (to_recorder, results) = std::sync::mpsc::channel();
@@ -154,17 +158,15 @@ pub fn serve(
     let user = account.map(|account| account.user().to_owned());
     meters.try_state_folder(&state, user.as_deref());
     runtime.spawn(meters::watch_state_folder(meters, state, user, TRY_STATE_FOLDER));
-    let notifier = Arc::new(Notifier::default());
-    let reloader = Arc::new(Reloader::new(
-        paths,
-        server.clone(),
-        Arc::clone(&control),
-        serials,
-        secrets,
-        keeper,
-        Arc::clone(&notifier),
-    ));
-    let run = run(&server, &control, reloader, sockets, signals, &notifier, &early_hangup);
+    let notifier = {
+        let _within = runtime.enter();
+        Notifier::start()
+    };
+    let manager = Arc::new(ServiceManager::default());
+    let followers = Followers { keeper, notifier, manager: Arc::clone(&manager) };
+    let reloader =
+        Reloader::new(paths, server.clone(), Arc::clone(&control), serials, secrets, followers);
+    let run = run(&server, &control, Arc::new(reloader), sockets, signals, &manager, &early_hangup);
     runtime.block_on(run)?;
     control.stop_probing();
     // What a client keeps open does not hold up the end.
@@ -301,7 +303,7 @@ async fn run(
     reloader: Arc<Reloader>,
     sockets: Sockets,
     mut signals: Signals,
-    notifier: &Notifier,
+    manager: &ServiceManager,
     early_hangup: &AtomicBool,
 ) -> Result<(), ServeError> {
     let live = control.live();
@@ -313,12 +315,12 @@ async fn run(
         info!(%address, "listening");
     }
     encrypted.log();
-    notifier.waits("waiting for the first probe results");
+    manager.waits("waiting for the first probe results");
     tokio::select! {
         () = first_results(control, server.startup_wait) => {}
         () = signals.end() => {
             info!("stopped before the first answer");
-            notifier.stops();
+            manager.stops();
             return Ok(());
         }
     }
@@ -341,8 +343,9 @@ async fn run(
     let mut wanted = early_hangup.swap(false, Ordering::Relaxed);
     service.enter(Phase::Serving);
     info!(zones, load_balancers, pools, monitored, generation = 1, "ready");
-    notifier.ready("serving generation 1");
+    manager.ready("serving generation 1");
     let mut watchdog = watchdog_interval().map(tokio::time::interval);
+    reloader.notify();
     // Reading files must hold up neither answers nor the end.
     let start = || {
         let reloader = Arc::clone(&reloader);
@@ -372,18 +375,18 @@ async fn run(
             result = finished => {
                 if let Err(error) = result {
                     warn!(%error, "the reload failed; the old state is kept");
-                    notifier.reloaded("a reload failed; the old state is served");
+                    manager.reloaded("a reload failed; the old state is served");
                 }
                 running = None;
             }
             // A worker that is gone is a reason to be started again.
-            _ = asked_for_life => if workers.all_run() { notifier.is_alive() },
+            _ = asked_for_life => if workers.all_run() { manager.is_alive() },
             _ = signals.terminate.recv() => break,
             _ = signals.interrupt.recv() => break,
         }
     }
     info!("stopping");
-    notifier.stops();
+    manager.stops();
     service.enter(Phase::Stopping);
     control.journal().end();
     let stopping = tokio::task::spawn_blocking(move || workers.stop());

@@ -15,9 +15,10 @@ use crate::config::tls::Tls;
 use crate::journal::entries;
 use crate::serial::Serials;
 use crate::serve::control::Control;
-use crate::serve::notify::Notifier;
+use crate::serve::notifier::Notifier;
 use crate::serve::prober_of;
 use crate::serve::secrets::Keeper;
+use crate::serve::service_manager::ServiceManager;
 use crate::serve::tls::CurrentCertificate;
 use crate::state::State;
 
@@ -28,12 +29,22 @@ pub struct Reloader {
     server: Server,
     control: Arc<Control>,
     token: ArcSwapOption<Token>,
-    keeper: Arc<Keeper>,
-    notifier: Arc<Notifier>,
+    followers: Followers,
     /// The certificate that clients are shown.
     certificate: Option<Arc<CurrentCertificate>>,
     /// What is served. Held for the length of a reload: they follow one another.
     served: Mutex<Served>,
+}
+
+/// Who else learns what a reload brings.
+#[derive(Debug)]
+pub struct Followers {
+    /// Has the secrets of cookies.
+    pub keeper: Arc<Keeper>,
+    /// Tells secondaries.
+    pub notifier: Notifier,
+    /// Is told how reloads go.
+    pub manager: Arc<ServiceManager>,
 }
 
 /// What a reload goes on from.
@@ -85,13 +96,17 @@ impl Reloader {
         control: Arc<Control>,
         serials: Serials,
         secrets: Secrets,
-        keeper: Arc<Keeper>,
-        notifier: Arc<Notifier>,
+        followers: Followers,
     ) -> Self {
         let served = Mutex::new(Served { generation: 1, serials });
         let token = ArcSwapOption::from(secrets.token.map(Arc::new));
         let certificate = secrets.certificate.as_ref().map(CurrentCertificate::new).map(Arc::new);
-        Self { paths, server, control, token, certificate, keeper, notifier, served }
+        Self { paths, server, control, token, certificate, followers, served }
+    }
+
+    /// Tells secondaries of the zones that are served.
+    pub fn notify(&self) {
+        self.followers.notifier.tell(&self.control.live().load().state);
     }
 
     /// The certificate that clients are shown, if TLS is served.
@@ -113,20 +128,23 @@ impl Reloader {
     pub fn reload(&self) -> Outcome {
         // A reload that broke off left what it had not replaced yet.
         let mut served = self.served.lock().unwrap_or_else(PoisonError::into_inner);
-        self.notifier.reloads();
+        self.followers.manager.reloads();
         let outcome = self.try_reload(&mut served);
         let succeeded = matches!(outcome, Outcome::Reloaded(_));
         self.control.live().meters().count_reload(succeeded);
         log_outcome(&outcome);
-        self.notifier.reloaded(&match &outcome {
+        self.followers.manager.reloaded(&match &outcome {
             Outcome::Reloaded(reloaded) => format!("serving generation {}", reloaded.generation),
             Outcome::Refused(Refused { generation, reason, .. }) => {
                 format!("serving generation {generation}; a reload was refused: {reason}")
             }
         });
-        if let Outcome::Refused(Refused { generation, reason, diagnostics }) = &outcome {
-            let told = entries::refused(*generation, reason, diagnostics);
-            self.control.journal().record([told]);
+        match &outcome {
+            Outcome::Reloaded(_) => self.notify(),
+            Outcome::Refused(Refused { generation, reason, diagnostics }) => {
+                let told = entries::refused(*generation, reason, diagnostics);
+                self.control.journal().record([told]);
+            }
         }
         outcome
     }
@@ -152,13 +170,14 @@ impl Reloader {
             Err(error) => return refused(error.to_string(), diagnostics),
         };
         keep_serials(&server, &mut state, serials);
+        state.keys = secrets.keys;
         let changes = Changes::between(&self.control.live().load().state, &state);
         *generation += 1;
         let told = entries::reloaded(*generation, &changes);
         self.control.adopt(*generation, state, prober, told);
         self.control.resolve(&server.resolver, None);
         self.token.store(secrets.token.map(Arc::new));
-        self.keeper.follow(secrets.cookies);
+        self.followers.keeper.follow(secrets.cookies);
         if let (Some(current), Some(new)) = (&self.certificate, secrets.certificate) {
             current.replace(&new);
         }

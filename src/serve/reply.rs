@@ -3,20 +3,25 @@
 use std::cell::RefCell;
 use std::net::IpAddr;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
 use std::time::Duration;
 
 use tracing::error;
 
-use crate::answer::{Answer, ExtendedError};
+use crate::answer::{Answer, ExtendedError, Owner, Set};
 use crate::cookies::{Cookies, Judged, ServerCookie};
 use crate::limit::answer_hash;
-use crate::query::{self, Edns, Keepalive, Rcode, Refused, Request};
+use crate::query::{self, Edns, Keepalive, Rcode, Request, Signature};
 use crate::respond::{Responder, respond};
 use crate::rr::RecordType;
 use crate::served::{Scoped, Served};
 use crate::steer::Memory;
+use crate::transfer::{Asker, Carriage, Verdict, judge};
+use crate::tsig::check::{Checked, check};
+use crate::tsig::stamp::Stamp;
 use crate::wire::write::write;
 use crate::wire::{Repeated, Transport};
+use crate::zone::node::Zone;
 
 /// How a message came.
 #[derive(Clone, Copy, Debug)]
@@ -25,6 +30,8 @@ pub struct Arrival<'a> {
     pub source: IpAddr,
     /// By what.
     pub transport: Transport,
+    /// Whether a reply may have several messages: that of a zone transfer.
+    pub takes_several: bool,
     /// How long its connection may be idle, where that is for the client to know (RFC 7828).
     pub idle: Option<Duration>,
     /// What cookies are judged by.
@@ -44,10 +51,45 @@ pub struct Made {
     pub served: Served,
 }
 
+/// What a message is replied with.
+#[derive(Debug)]
+pub enum Reply {
+    /// A message, which was written.
+    Message(Made),
+    /// A zone, in messages that are still to be written.
+    Transfer(Box<Grant>),
+}
+
+/// A zone transfer that a client may have, with what its messages depend on.
+#[derive(Debug)]
+pub struct Grant {
+    /// The zone's name in lower-case wire form.
+    pub zone: Box<[u8]>,
+    /// The query.
+    pub query: Box<[u8]>,
+    /// What signs the messages, if the query was signed.
+    pub stamp: Option<Stamp>,
+}
+
 impl<'a> Arrival<'a> {
     /// In a datagram.
     pub fn datagram(source: IpAddr, cookies: &'a Cookies) -> Self {
-        Self { source, transport: Transport::Datagram, idle: None, cookies }
+        let transport = Transport::Datagram;
+        Self { source, transport, takes_several: false, idle: None, cookies }
+    }
+
+    /// The time of the batch, in seconds since 1970.
+    fn now(&self) -> u64 {
+        self.cookies.now().into()
+    }
+
+    /// How the reply to a query for a transfer goes back.
+    fn carriage(&self) -> Carriage {
+        match self.transport {
+            Transport::Datagram => Carriage::Datagram,
+            Transport::Stream | Transport::Encrypted if self.takes_several => Carriage::Several,
+            Transport::Stream | Transport::Encrypted => Carriage::Single,
+        }
     }
 
     /// Judges the cookie of a query.
@@ -81,6 +123,16 @@ pub fn answer(
     make(message, arrival, responder, out).map(|made| made.length)
 }
 
+/// The same over a stream, where a reply may be a zone.
+pub fn converse(
+    message: &[u8],
+    arrival: &Arrival<'_>,
+    responder: &Responder<'_, impl Memory>,
+    out: &mut [u8],
+) -> Option<Reply> {
+    guarded(message, arrival, responder, out)
+}
+
 /// The same, with what response rate limiting needs to know of the reply.
 #[inline]
 pub fn make(
@@ -89,15 +141,30 @@ pub fn make(
     responder: &Responder<'_, impl Memory>,
     out: &mut [u8],
 ) -> Option<Made> {
+    match guarded(message, arrival, responder, out)? {
+        Reply::Message(made) => Some(made),
+        // Only of an arrival that takes several messages.
+        Reply::Transfer(_) => None,
+    }
+}
+
+#[inline]
+fn guarded(
+    message: &[u8],
+    arrival: &Arrival<'_>,
+    responder: &Responder<'_, impl Memory>,
+    out: &mut [u8],
+) -> Option<Reply> {
     // A fault in one answer is that answer's failure, never the process's.
     match catch_unwind(AssertUnwindSafe(|| attempt(message, arrival, responder, out))) {
-        Ok(made) => made,
+        Ok(reply) => reply,
         Err(_) => {
             error!("a query made the server panic; it was answered SERVFAIL");
             let mut answer = Answer::empty(Rcode::ServFail);
             answer.extended_error = Some(ExtendedError::Internal);
             let made = bare(message, arrival, answer, out)?;
-            Some(Made { served: Served { is_fault: true, ..made.served }, ..made })
+            let served = Served { is_fault: true, ..made.served };
+            Some(Reply::Message(Made { served, ..made }))
         }
     }
 }
@@ -115,12 +182,32 @@ fn attempt(
     arrival: &Arrival<'_>,
     responder: &Responder<'_, impl Memory>,
     out: &mut [u8],
-) -> Option<Made> {
-    let request = accepted(query::parse(message), arrival.transport);
+) -> Option<Reply> {
+    let mut request = accepted(query::parse(message), arrival.transport);
+    let mut stamp = None;
+    if let Some(signature) = request.signature() {
+        (request, stamp) = checked(request, signature, message, arrival, responder);
+    }
     let (question, edns) = request.echoed();
     let judged = arrival.judge(edns);
     let mut answer = if wants_cookie(&request, judged, arrival.transport, responder) {
         Answer::empty(Rcode::BadCookie)
+    } else if let Request::Query(query) = &request
+        && query.is_transfer()
+    {
+        let key = stamp.as_deref().and_then(Stamp::key).map(Arc::as_ref);
+        let asker = Asker { source: arrival.source, key, carriage: arrival.carriage() };
+        match judge(responder.state, query, &asker) {
+            Verdict::Refused(rcode, error) => {
+                Answer { extended_error: error, ..Answer::empty(rcode) }
+            }
+            Verdict::Soa(zone) => soa(zone),
+            Verdict::Whole(zone) => {
+                let (zone, query) = (zone.apex.to_key(), message.into());
+                let stamp = stamp.map(|stamp| *stamp);
+                return Some(Reply::Transfer(Box::new(Grant { zone, query, stamp })));
+            }
+        }
     } else {
         respond(&request, arrival.source, responder)?
     };
@@ -133,10 +220,15 @@ fn attempt(
     }
     let record_type = question.map_or(RecordType::A, |question| question.record_type);
     let equal = answer_hash(&answer, record_type);
-    let limit = arrival.transport.limit(edns);
-    let length = write(&request, Repeated::read(message)?, &answer, limit, out)?;
+    let reserved = stamp.as_deref().map_or(0, Stamp::length);
+    let limit = arrival.transport.limit(edns).checked_sub(reserved)?;
+    let mut length = write(&request, Repeated::read(message)?, &answer, limit, out)?;
+    if let Some(mut stamp) = stamp {
+        length = stamp.sign(out, length)?;
+    }
     let served = served(&answer, edns, out);
-    Some(Made { length, equal, is_proven: judged.is_some_and(|judged| judged.is_valid), served })
+    let is_proven = judged.is_some_and(|judged| judged.is_valid);
+    Some(Reply::Message(Made { length, equal, is_proven, served }))
 }
 
 /// What was answered, by the answer and the octets that were written of it.
@@ -153,6 +245,33 @@ fn served(answer: &Answer<'_>, edns: Option<Edns>, out: &[u8]) -> Served {
     }
 }
 
+/// Checks the signature of a request. One that is not good is answered NOTAUTH, whatever is asked (RFC 8945
+/// section 5.2).
+fn checked<'m>(
+    request: Request<'m>,
+    signature: Signature<'m>,
+    message: &[u8],
+    arrival: &Arrival<'_>,
+    responder: &Responder<'_, impl Memory>,
+) -> (Request<'m>, Option<Box<Stamp>>) {
+    match check(message, signature, &responder.state.keys, arrival.now()) {
+        None => (request.refused(Rcode::FormErr), None),
+        Some(Checked { fault: None, stamp }) => (request, Some(Box::new(stamp))),
+        Some(Checked { fault: Some(_), stamp }) => {
+            (request.refused(Rcode::NotAuth), Some(Box::new(stamp)))
+        }
+    }
+}
+
+/// The SOA of a zone, as an answer.
+fn soa(zone: &Zone) -> Answer<'_> {
+    let mut answer = Answer::empty(Rcode::NoError);
+    answer.authoritative = true;
+    answer.matched = Some(zone.apex.as_wire());
+    answer.answer.push(Set::of(Owner::Question, &zone.soa.rrset));
+    answer
+}
+
 /// A request, refused if the keepalive option of a stream has data (RFC 7828 section 3.2.1). Where it came in
 /// a datagram the option is ignored.
 fn accepted(request: Request<'_>, transport: Transport) -> Request<'_> {
@@ -160,14 +279,8 @@ fn accepted(request: Request<'_>, transport: Transport) -> Request<'_> {
     if transport == Transport::Datagram || keepalive != Some(Keepalive::Malformed) {
         return request;
     }
-    let rcode = Rcode::FormErr;
     match request {
-        Request::Query(query) => {
-            Request::Refused(Refused { rcode, question: Some(query.question), edns: query.edns })
-        }
-        Request::CookieOnly(edns) => {
-            Request::Refused(Refused { rcode, question: None, edns: Some(edns) })
-        }
+        Request::Query(_) | Request::CookieOnly(_) => request.refused(Rcode::FormErr),
         Request::Refused(_) | Request::Ignore => request,
     }
 }

@@ -2,10 +2,13 @@
 //! each after its length, and writes their replies in the order in which they are made. An answer
 //! waits for nothing, so that is the order of the queries.
 //!
+//! A zone transfer is sent a message at a time, and between them other queries of its connection are answered.
+//!
 //! A client holds a connection no longer than it has use for it: a whole query must have come within
 //! the idle time, however slowly its octets drip, and replies must be taken within it. Memory grows
 //! with what was received, not with what was announced.
 
+use std::collections::VecDeque;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
@@ -20,11 +23,13 @@ use tokio_rustls::TlsAcceptor;
 use tracing::warn;
 
 use crate::cookies::Cookies;
+use crate::query::Rcode;
 use crate::serve::connections::{Connections, Permit};
 use crate::serve::doh;
 use crate::serve::http::{self, Limits};
 use crate::serve::live::Live;
-use crate::serve::reply::{Arrival, Made, make, with_room};
+use crate::serve::outgoing::{Outgoing, Step};
+use crate::serve::reply::{Arrival, Made, Reply, converse, with_room};
 use crate::served::{Protocol, Served};
 use crate::tally::counters::Dropped;
 use crate::wire::Transport;
@@ -35,6 +40,8 @@ const LENGTH: usize = 2;
 const ROOM: usize = 512;
 /// Replies are sent when there are so many octets of them, even if more queries wait.
 const ENOUGH: usize = 16 << 10;
+/// How many transfers may be under way in a connection; until one ends nothing more is read of it.
+const MOST_TRANSFERS: usize = 64;
 /// How many requests of one connection of HTTP/2 or QUIC may run at a time.
 pub(super) const MOST_REQUESTS: u32 = 100;
 /// How long is waited for what has arrived, when the server stops.
@@ -192,13 +199,21 @@ pub async fn serve(
         Protocol::Tcp => Transport::Stream,
         _ => Transport::Encrypted,
     };
-    let (mut received, mut replies) = (Vec::new(), Vec::new());
+    let mut talk = Talk::default();
+    let mut has_ended = false;
     loop {
-        let is_answered = answer_all(&mut received, &mut replies, &live, protocol, |cookies| {
-            Arrival { source: client, transport, idle: Some(idle), cookies }
+        let is_answered = talk.answer_all(&live, protocol, |cookies| Arrival {
+            source: client,
+            transport,
+            takes_several: true,
+            idle: Some(idle),
+            cookies,
         });
-        if !replies.is_empty() {
-            let sent = timeout(idle, stream.write_all(&replies)).await;
+        if talk.go_on_transferring().is_err() {
+            return;
+        }
+        if !talk.replies.is_empty() {
+            let sent = timeout(idle, stream.write_all(&talk.replies)).await;
             let flushed = match sent {
                 Ok(Ok(())) => timeout(idle, stream.flush()).await,
                 _ => return,
@@ -206,16 +221,28 @@ pub async fn serve(
             if !matches!(flushed, Ok(Ok(()))) {
                 return;
             }
-            replies.clear();
-            replies.shrink_to(ENOUGH);
+            talk.replies.clear();
+            talk.replies.shrink_to(ENOUGH);
         }
         if !is_answered {
+            continue;
+        }
+        if !talk.transfers.is_empty() {
+            if !has_ended {
+                match read_at_once(&mut stream, &mut talk.received).await {
+                    Ok(Some(read)) => has_ended = read == 0,
+                    Ok(None) => {}
+                    Err(_) => return,
+                }
+            }
+            // A client that takes everything at once must not keep the thread from others.
+            tokio::task::yield_now().await;
             continue;
         }
         let stops = *stop.borrow();
         let patience = if stops { LAST } else { idle };
         let query = tokio::select! {
-            query = timeout(patience, read_query(&mut stream, &mut received)) => query,
+            query = timeout(patience, read_query(&mut stream, &mut talk.received)) => query,
             () = stopped(&mut stop), if !stops => continue,
         };
         if !matches!(query, Ok(Ok(true))) {
@@ -245,49 +272,105 @@ async fn read_query(
     Ok(true)
 }
 
+/// Reads what is there, without waiting for it; gives how many octets that were, 0 at the end.
+async fn read_at_once(
+    stream: &mut (impl AsyncRead + Unpin),
+    received: &mut Vec<u8>,
+) -> io::Result<Option<usize>> {
+    received.reserve(ROOM);
+    tokio::select! {
+        biased;
+        read = stream.read_buf(received) => read.map(Some),
+        () = std::future::ready(()) => Ok(None),
+    }
+}
+
 /// The first message, if it is whole.
 fn message(received: &[u8]) -> Option<&[u8]> {
     let (length, rest) = received.split_first_chunk::<LENGTH>()?;
     rest.get(..usize::from(u16::from_be_bytes(*length)))
 }
 
-/// Answers whole messages, until there are enough replies. True if none is left.
-fn answer_all(
-    received: &mut Vec<u8>,
-    replies: &mut Vec<u8>,
-    live: &Live,
-    protocol: Protocol,
-    arrival: impl FnOnce(&Cookies) -> Arrival<'_>,
-) -> bool {
-    let mut taken = 0;
-    let mut is_answered = false;
-    let moment = live.load();
-    let cookies = live.cookies();
-    let arrival = arrival(&cookies);
-    let (memory, tally) = (live.memory(&moment), live.tally(&moment));
-    with_room(|out| {
-        while replies.len() < ENOUGH {
-            let Some(query) = received.get(taken..).and_then(message) else {
-                is_answered = true;
-                return;
-            };
-            taken += LENGTH + query.len();
-            let responder = moment.responder(&memory);
-            let Some(Made { length, served, .. }) = make(query, &arrival, &responder, out) else {
-                tally.count_dropped(Dropped::of(query));
-                continue;
-            };
-            tally.count(&Served { protocol, ..served });
-            let (Ok(prefix), Some(reply)) = (u16::try_from(length), out.get(..length)) else {
-                continue;
-            };
-            replies.extend(prefix.to_be_bytes());
-            replies.extend(reply);
+/// What was received over a connection, and what is to be sent.
+#[derive(Debug, Default)]
+struct Talk {
+    received: Vec<u8>,
+    replies: Vec<u8>,
+    /// The zones that are on their way, the one whose turn it is first.
+    transfers: VecDeque<Outgoing>,
+}
+
+/// A transfer cannot go on.
+struct BrokenOff;
+
+impl Talk {
+    /// Answers whole messages, until there are enough replies. True if none is left.
+    fn answer_all(
+        &mut self,
+        live: &Live,
+        protocol: Protocol,
+        arrival: impl FnOnce(&Cookies) -> Arrival<'_>,
+    ) -> bool {
+        let Self { received, replies, transfers } = self;
+        let mut taken = 0;
+        let mut is_answered = false;
+        let moment = live.load();
+        let cookies = live.cookies();
+        let arrival = arrival(&cookies);
+        let (memory, tally) = (live.memory(&moment), live.tally(&moment));
+        with_room(|out| {
+            while replies.len() < ENOUGH && transfers.len() < MOST_TRANSFERS {
+                let Some(query) = received.get(taken..).and_then(message) else {
+                    is_answered = true;
+                    return;
+                };
+                taken += LENGTH + query.len();
+                let responder = moment.responder(&memory);
+                match converse(query, &arrival, &responder, out) {
+                    Some(Reply::Message(Made { length, served, .. })) => {
+                        tally.count(&Served { protocol, ..served });
+                        add(replies, out.get(..length));
+                    }
+                    Some(Reply::Transfer(grant)) => {
+                        tally.count(&Served { protocol, ..Served::new(Rcode::NoError) });
+                        transfers.push_back(Outgoing::new(*grant, &moment));
+                    }
+                    None => tally.count_dropped(Dropped::of(query)),
+                }
+            }
+        });
+        received.drain(..taken);
+        if received.is_empty() {
+            received.shrink_to(ROOM);
         }
-    });
-    received.drain(..taken);
-    if received.is_empty() {
-        received.shrink_to(ROOM);
+        is_answered
     }
-    is_answered
+
+    /// Adds the next message of a transfer, each in its turn.
+    fn go_on_transferring(&mut self) -> Result<(), BrokenOff> {
+        let Some(mut transfer) = self.transfers.pop_front() else { return Ok(()) };
+        let step = with_room(|out| {
+            let step = transfer.next(out);
+            if let Step::Message(length) = step {
+                add(&mut self.replies, out.get(..length));
+            }
+            step
+        });
+        match step {
+            Step::Message(_) => self.transfers.push_back(transfer),
+            Step::Done => {}
+            Step::Failed => return Err(BrokenOff),
+        }
+        Ok(())
+    }
+}
+
+/// Adds a message to the replies, after its length.
+fn add(replies: &mut Vec<u8>, message: Option<&[u8]>) {
+    let Some((message, length)) = message.and_then(|m| Some((m, u16::try_from(m.len()).ok()?)))
+    else {
+        return;
+    };
+    replies.extend(length.to_be_bytes());
+    replies.extend(message);
 }

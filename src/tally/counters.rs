@@ -11,7 +11,7 @@ use crate::tally::histogram::Histogram;
 use crate::tally::layout::Layout;
 
 /// All response codes, in the order of their indices.
-pub const RCODES: [Rcode; 9] = [
+pub const RCODES: [Rcode; 10] = [
     Rcode::NoError,
     Rcode::FormErr,
     Rcode::ServFail,
@@ -19,6 +19,7 @@ pub const RCODES: [Rcode; 9] = [
     Rcode::NotImp,
     Rcode::Refused,
     Rcode::YxDomain,
+    Rcode::NotAuth,
     Rcode::BadVers,
     Rcode::BadCookie,
 ];

@@ -1,7 +1,8 @@
 //! Between answers and octets. `write` puts a reply straight into the buffer that is sent; `opt` is
-//! what goes into its OPT record.
+//! what goes into its OPT record; `page` is for the messages of a zone transfer.
 
 pub mod opt;
+pub mod page;
 pub mod ttl;
 pub mod write;
 

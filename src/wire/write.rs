@@ -54,18 +54,19 @@ pub fn write(
 
 /// How many records each section got.
 #[derive(Default)]
-struct Counts {
-    answers: u16,
-    authorities: u16,
-    additionals: u16,
+pub(super) struct Counts {
+    pub(super) answers: u16,
+    pub(super) authorities: u16,
+    pub(super) additionals: u16,
 }
 
-struct Writer<'o> {
-    out: &'o mut [u8],
-    at: usize,
-    limit: usize,
+/// A message that is being written.
+pub(super) struct Writer<'o> {
+    pub(super) out: &'o mut [u8],
+    pub(super) at: usize,
+    pub(super) limit: usize,
     /// Where the labels of the names so far begin.
-    targets: ArrayVec<u16, MAX_TARGETS>,
+    pub(super) targets: ArrayVec<u16, MAX_TARGETS>,
 }
 
 impl Writer<'_> {
@@ -80,7 +81,7 @@ impl Writer<'_> {
         Some(())
     }
 
-    fn question(&mut self, question: &Question<'_>) -> Option<()> {
+    pub(super) fn question(&mut self, question: &Question<'_>) -> Option<()> {
         self.remember(question.name, self.at);
         self.put(question.name)?;
         self.put(&question.record_type.0.to_be_bytes())?;
@@ -129,7 +130,7 @@ impl Writer<'_> {
     }
 
     #[inline]
-    fn record(
+    pub(super) fn record(
         &mut self,
         set: &Set<'_>,
         rdata: &[u8],
@@ -253,7 +254,7 @@ impl Writer<'_> {
         self.targets.truncate(count + kept);
     }
 
-    fn opt(&mut self, answer: &Answer<'_>, options: &ReplyOptions<'_>) -> Option<()> {
+    pub(super) fn opt(&mut self, answer: &Answer<'_>, options: &ReplyOptions<'_>) -> Option<()> {
         let [size_high, size_low] = MAX_UDP.to_be_bytes();
         let extended = u8::try_from(answer.rcode.code() >> 4).unwrap_or(0);
         let flags = if options.dnssec_ok { 0x80 } else { 0 };
@@ -280,7 +281,7 @@ impl Writer<'_> {
     }
 
     #[inline]
-    fn header(
+    pub(super) fn header(
         &mut self,
         repeated: Repeated,
         answer: &Answer<'_>,

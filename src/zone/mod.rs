@@ -61,7 +61,12 @@ impl ZoneSet {
 
     /// The zone with this apex.
     pub fn at(&self, apex: &Name) -> Option<&Zone> {
-        self.by_apex.get(&apex.to_key()).and_then(|&index| self.zones.get(index))
+        self.at_key(&apex.to_key())
+    }
+
+    /// The zone whose apex has this lower-case wire form.
+    pub fn at_key(&self, key: &[u8]) -> Option<&Zone> {
+        self.by_apex.get(key).and_then(|&index| self.zones.get(index))
     }
 
     /// All zones.

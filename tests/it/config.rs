@@ -353,6 +353,28 @@ fn the_admin_service_is_checked() {
     );
 }
 
+#[test]
+fn keys_and_transfer_lists_are_checked() {
+    assert_reported(
+        r#"
+        server? | [server] => [tsig_keys.k]\n[server] | tsig_keys.k | secret_file
+        server? | [server] => [tsig_keys.k]\nsecret = "no"\n[server] | secret | base64
+        server? | [server] => [tsig_keys.k]\nsecret_file = "none"\n[server] | secret_file | cannot be read
+        server? | [server] => [tsig_keys.k]\nsecret = "AAAA"\nsecret_file = "none"\n[server] | secret_file | one of
+        server? | [server] => [tsig_keys.k]\nsecret = "AAAA"\nalgorithm = "hmac-md5"\n[server] | algorithm | hmac-sha256
+        server? | [server] => [tsig_keys."a..b"]\nsecret = "AAAA"\n[server] | a..b | not a key's name
+        server? | [server] => [tsig_keys.k]\nsecret = "AAAA"\n[tsig_keys.K]\nsecret = "AAAA"\n[server] | tsig_keys.K | already
+        zone | ttl = 300 => transfer = { keys = ["k"] }\nttl = 300 | transfer.keys | no key "k"
+        zone | ttl = 300 => transfer = { keys = [] }\nttl = 300 | transfer.keys | empty
+        zone | ttl = 300 => transfer = { allow = ["192.0.2.1/24"] }\nttl = 300 | transfer.allow | 192.0.2.0/24
+        zone | ttl = 300 => transfer = { allow = ["all"] }\nttl = 300 | transfer.allow | not an address
+        zone | ttl = 300 => transfer = { notify = ["ns2.example.net"] }\nttl = 300 | transfer.notify | not the address
+        zone | ttl = 300 => transfer = { notify = [{ key = "k" }] }\nttl = 300 | notify[0].address | missing
+        zone | ttl = 300 => transfer = { alow = ["192.0.2.1"] }\nttl = 300 | transfer.alow | allow
+        "#,
+    );
+}
+
 // What this version does not offer is refused, not ignored.
 #[test]
 fn what_is_not_offered_yet_is_an_error() {

@@ -114,6 +114,29 @@ fn until(what: &str, mut holds: impl FnMut() -> bool) {
     }
 }
 
+// A secondary gets the CNAME, or the addresses last resolved.
+#[test]
+fn a_transfer_has_the_cname_or_the_addresses_last_resolved() {
+    let upstream = Upstream::start("a A 60 192.0.2.1\na AAAA 60 2001:db8::1");
+    let body = [
+        "[transfer]\nallow = [\"127.0.0.1\"]\n".to_owned(),
+        pool("hosts", &[("a", "a.origins.test")]),
+        balancer("www", "pools = [\"hosts\"]"),
+        balancer("flat", "pools = [\"hosts\"]\nflatten = true"),
+    ];
+    let (_site, server) = start(&body.concat(), &upstream.settings(""));
+    until("resolved", || !addresses(&server, "flat.example.test", rtype::AAAA).is_empty());
+    let reply = server.ask_tcp(&Query::new("example.test", rtype::AXFR));
+    let all = records(&reply);
+    for expected in [
+        "www.example.test. 5 a.origins.test.",
+        "flat.example.test. 1 192.0.2.1",
+        "flat.example.test. 28 2001:db8::1",
+    ] {
+        assert!(all.iter().any(|record| record == expected), "{expected}: {all:#?}");
+    }
+}
+
 // ---------------------------------------------------------------------------------- CNAME
 
 // "A CNAME answer is exactly one CNAME, for every type."

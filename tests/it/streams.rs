@@ -167,13 +167,13 @@ pub(crate) fn address_of(server: &mut Server, protocol: &str) -> SocketAddr {
 }
 
 /// A server with TLS and HTTPS, and their addresses.
-fn encrypted(site: &Site) -> (Server, SocketAddr, SocketAddr) {
+pub(crate) fn encrypted(site: &Site) -> (Server, SocketAddr, SocketAddr) {
     let mut server = Server::start(site);
     let (dot, doh) = (address_of(&mut server, "tls"), address_of(&mut server, "https"));
     (server, dot, doh)
 }
 
-const TLS: &str = "[tls]\ncert = \"cert.pem\"\nkey = \"key.pem\"\ndot = [\"127.0.0.1:0\"]\n\
+pub(crate) const TLS: &str = "[tls]\ncert = \"cert.pem\"\nkey = \"key.pem\"\ndot = [\"127.0.0.1:0\"]\n\
     doh = [\"127.0.0.1:0\"]\n";
 
 pub(crate) fn run(program: &str, arguments: &[&str]) -> Output {

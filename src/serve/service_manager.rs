@@ -9,13 +9,13 @@ use tracing::warn;
 
 /// Tells the service manager.
 #[derive(Debug, Default)]
-pub struct Notifier {
+pub struct ServiceManager {
     /// True from the first answer to the beginning of the end: a reload is told of then alone, and nothing
     /// that is told overtakes that.
     serves: Mutex<bool>,
 }
 
-impl Notifier {
+impl ServiceManager {
     /// The server waits, and for what.
     pub fn waits(&self, status: &str) {
         tell(&[NotifyState::Status(status)]);

@@ -1,0 +1,173 @@
+//! Zone transfers to secondaries (RFC 5936, 1995): who may have a zone, and its records, message by
+//! message; and what tells a secondary that there is a new version (RFC 1996).
+//!
+//! ```text
+//! query for a transfer ─► judge: Refused, Soa, Whole ─► serve::outgoing ─► pages ─► wire::page
+//! a new serial ─► notice ─► serve::notifier
+//! ```
+//!
+//! A secondary gets what a query without a location would: each steered name as its first answer with all
+//! origins healthy. That is also what serials go by (`serial`), so health changes neither.
+//!
+//! Pure.
+
+#![deny(clippy::indexing_slicing)]
+
+pub mod notice;
+pub mod pages;
+pub mod published;
+
+use std::net::{IpAddr, SocketAddr};
+
+use ipnet::IpNet;
+
+use crate::answer::ExtendedError;
+use crate::query::{Query, Rcode};
+use crate::rr::RecordType;
+use crate::state::State;
+use crate::tsig::Key;
+use crate::zone::node::Zone;
+
+/// Who may have a zone, and who is told of a new one. By default nobody.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Rules {
+    /// The networks that may have it; empty for any, if keys are asked for.
+    pub allow: Vec<IpNet>,
+    /// The names, in lower-case wire form, of the keys that may have it; empty if none is asked for.
+    pub keys: Vec<Box<[u8]>>,
+    /// Who is told of a new version.
+    pub notify: Vec<Secondary>,
+}
+
+/// A server that is told of a new version.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Secondary {
+    /// Where it listens.
+    pub address: SocketAddr,
+    /// The name, in lower-case wire form, of the key that what is said to it is signed with.
+    pub key: Option<Box<[u8]>>,
+}
+
+impl Rules {
+    /// True if a client may have the zone: it must meet each of the conditions that are set, and without
+    /// one there is none that it could meet.
+    pub fn admit(&self, source: IpAddr, key: Option<&Key>) -> bool {
+        let source = source.to_canonical();
+        let is_allowed =
+            self.allow.is_empty() || self.allow.iter().any(|net| net.contains(&source));
+        let has_key =
+            self.keys.is_empty() || key.is_some_and(|key| self.keys.contains(&key.name.to_key()));
+        let is_open = !self.allow.is_empty() || !self.keys.is_empty();
+        is_open && is_allowed && has_key
+    }
+}
+
+/// How the reply to a query for a transfer is carried.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Carriage {
+    /// In one datagram.
+    Datagram,
+    /// In one message, though there would be room for more.
+    Single,
+    /// In as many messages as are needed.
+    Several,
+}
+
+/// Who asks for a transfer.
+#[derive(Clone, Copy, Debug)]
+pub struct Asker<'a> {
+    /// The source address.
+    pub source: IpAddr,
+    /// The key that the query is signed with, if that was checked.
+    pub key: Option<&'a Key>,
+    /// How the reply goes back.
+    pub carriage: Carriage,
+}
+
+/// What becomes of a query for a transfer.
+#[derive(Debug)]
+pub enum Verdict<'s> {
+    /// It is refused.
+    Refused(Rcode, Option<ExtendedError<'s>>),
+    /// The SOA alone answers it.
+    Soa(&'s Zone),
+    /// The whole zone does.
+    Whole(&'s Zone),
+}
+
+/// Decides a query for a transfer.
+pub fn judge<'s>(state: &'s State, query: &Query<'_>, asker: &Asker<'_>) -> Verdict<'s> {
+    let refused = |rcode, error| Verdict::Refused(rcode, Some(error));
+    let key = &query.question.key;
+    let Some(zone) = state.zones.at_key(key) else {
+        // "NOTAUTH" (RFC 5936 section 2.2.1).
+        return refused(Rcode::NotAuth, ExtendedError::NoSuchZone);
+    };
+    let rules = state.transfers.get(key.as_slice());
+    if !rules.is_some_and(|rules| rules.admit(asker.source, asker.key)) {
+        return refused(Rcode::Refused, ExtendedError::TransferNotAllowed);
+    }
+    let is_incremental = query.question.record_type == RecordType::IXFR;
+    match (asker.carriage, is_incremental, query.serial) {
+        (_, true, None) => Verdict::Refused(Rcode::FormErr, None),
+        // It says that there is more, and that more comes over TCP (RFC 1995 section 2).
+        (Carriage::Datagram, true, _) => Verdict::Soa(zone),
+        (Carriage::Datagram | Carriage::Single, ..) => {
+            refused(Rcode::Refused, ExtendedError::TransferNeedsStream)
+        }
+        (Carriage::Several, true, Some(serial)) if !is_newer(zone.serial(), serial) => {
+            Verdict::Soa(zone)
+        }
+        (Carriage::Several, ..) => Verdict::Whole(zone),
+    }
+}
+
+/// True if a serial is newer than another (RFC 1982 section 3.2).
+fn is_newer(serial: u32, than: u32) -> bool {
+    let ahead = serial.wrapping_sub(than);
+    // What is half the circle away is neither newer nor older: better a transfer too many.
+    ahead != 0 && ahead <= 1 << 31
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::name::Name;
+    use crate::tsig::Algorithm;
+
+    fn rules(allow: &[&str], keys: &[&Key]) -> Rules {
+        Rules {
+            allow: allow.iter().map(|net| net.parse().unwrap()).collect(),
+            keys: keys.iter().map(|key| key.name.to_key()).collect(),
+            notify: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn each_condition_that_is_set_must_be_met() {
+        let key =
+            |name| Key::new(Name::parse_absolute(name).unwrap(), Algorithm::HmacSha256, b"secret");
+        let (a, b) = (key("a"), key("b"));
+        let inside: IpAddr = "192.0.2.7".parse().unwrap();
+        let mapped: IpAddr = "::ffff:192.0.2.7".parse().unwrap();
+        let outside: IpAddr = "198.51.100.7".parse().unwrap();
+        let nobody = rules(&[], &[]);
+        assert!(!nobody.admit(inside, Some(&a)));
+        let by_address = rules(&["192.0.2.0/24"], &[]);
+        assert!(by_address.admit(inside, None) && by_address.admit(mapped, Some(&b)));
+        assert!(!by_address.admit(outside, Some(&a)));
+        let by_key = rules(&[], &[&a]);
+        assert!(by_key.admit(outside, Some(&a)));
+        assert!(!by_key.admit(outside, Some(&b)) && !by_key.admit(outside, None));
+        let by_both = rules(&["192.0.2.0/24"], &[&a]);
+        assert!(by_both.admit(inside, Some(&a)));
+        assert!(!by_both.admit(inside, None) && !by_both.admit(outside, Some(&a)));
+    }
+
+    #[test]
+    fn serials_go_round() {
+        assert!(is_newer(2, 1) && !is_newer(1, 1) && !is_newer(1, 2));
+        assert!(is_newer(0, u32::MAX) && !is_newer(u32::MAX, 0));
+        assert!(is_newer(0, 1 << 31), "neither is newer");
+    }
+}
