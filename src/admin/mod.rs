@@ -5,6 +5,7 @@
 //!                                                                 metrics, traffic,
 //!                                                                 overrides, push, rtt, reload
 //!                                                                 journal, events, openapi
+//!                                                └► page
 //! ```
 //!
 //! It reads what `serve::control` copies for it, and changes things through it alone: the path of a
@@ -16,9 +17,11 @@ mod events;
 mod explain;
 mod guard;
 mod journal;
+pub mod load_balancers;
 mod metrics;
 mod openapi;
 pub mod overrides;
+mod page;
 mod push;
 mod ready;
 mod reload;
@@ -158,6 +161,8 @@ fn router(service: &Arc<Service>, address: SocketAddr) -> Router {
     Router::new()
         .route("/livez", get(ready::livez))
         .route("/readyz", get(ready::readyz))
+        .route("/", get(page::index))
+        .route("/assets/{file}", get(page::asset))
         .method_not_allowed_fallback(error::not_allowed)
         .merge(guarded)
         .layer(DefaultBodyLimit::max(LONGEST_BODY))

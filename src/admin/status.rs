@@ -8,10 +8,12 @@ use axum::extract::State;
 use serde::{Deserialize, Serialize};
 
 use crate::admin::error::{Document, Refusal};
+use crate::admin::load_balancers::{self, LoadBalancerStatus};
 use crate::admin::overrides::ShownWord;
 use crate::admin::{Service, blocking};
 use crate::explain::{origin_reason, pool_part};
 use crate::health::overrides::{Overrides, Subject};
+use crate::locate::place::Coordinates;
 use crate::serve::standing::Standing;
 use crate::steer::availability::assess;
 use crate::steer::pool::{Origin, OriginAddress, OriginIndex, Pool, PoolId, Role};
@@ -32,6 +34,9 @@ pub struct Status {
     pub not_ready: Option<String>,
     /// The zones.
     pub zones: Vec<String>,
+    /// The load balancers that are enabled.
+    #[serde(default)]
+    pub load_balancers: Vec<LoadBalancerStatus>,
     /// The pools.
     pub pools: Vec<PoolStatus>,
 }
@@ -45,6 +50,9 @@ pub struct PoolStatus {
     pub zone: Option<String>,
     /// The region that it lies in.
     pub region: Option<String>,
+    /// Its latitude and longitude in degrees.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub location: Option<[f64; 2]>,
     /// Its monitor.
     pub monitor: Option<String>,
     /// Whether it is enabled.
@@ -130,6 +138,7 @@ impl Service {
             ready: not_ready.is_none(),
             not_ready,
             zones: state.zones.iter().map(|zone| zone.apex.to_string()).collect(),
+            load_balancers: load_balancers::status(&standing.scene()),
             pools: pools.map(|(id, pool)| pool_status(&standing, id, pool)).collect(),
         }
     }
@@ -165,6 +174,7 @@ fn pool_status(standing: &Standing, id: PoolId, pool: &Pool) -> PoolStatus {
         pool: part.pool,
         zone: subject.zone.clone(),
         region: pool.region.map(|region| state.locator.regions().name(region).to_owned()),
+        location: pool.location.map(Coordinates::to_degrees),
         monitor: pool.monitor.clone(),
         enabled: pool.enabled,
         available: part.available,

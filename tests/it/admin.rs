@@ -2,7 +2,9 @@
 //! and `push` in health.md). Health is pushed here, so that no origin has to be there.
 
 mod access;
+mod browser;
 mod commands;
+mod dashboard;
 mod events;
 mod explain;
 mod http;
@@ -11,6 +13,7 @@ mod metrics;
 mod openapi;
 mod output;
 mod overrides;
+mod pictures;
 mod push;
 mod ready;
 mod reload;
