@@ -59,6 +59,7 @@ pub mod name;
 #[allow(clippy::disallowed_methods, reason = "the edge: connections to origins, programs, files")]
 pub mod probe;
 pub mod query;
+pub mod query_log;
 pub mod quick;
 pub mod resolution;
 pub mod respond;

@@ -30,6 +30,7 @@ mod pool_weights;
 pub mod pools;
 pub mod privileges;
 pub mod proximity;
+pub mod query_log;
 pub mod rate_limit;
 pub mod reader;
 pub mod reference;

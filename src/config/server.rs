@@ -8,6 +8,7 @@ use crate::config::admin::Admin;
 use crate::config::cookies::CookieSettings;
 use crate::config::identity::{Identity, parse_chaos, parse_nsid};
 use crate::config::privileges::Privileges;
+use crate::config::query_log::parse_query_log;
 use crate::config::rate_limit::parse_rate_limit;
 use crate::config::reader::{File, Place, Table, Value};
 use crate::config::report::{Report, Source};
@@ -15,6 +16,7 @@ use crate::config::sessions::{DEFAULT_MAX_SESSIONS, max_sessions};
 use crate::config::tls::Tls;
 use crate::config::tsig_keys::{TsigKey, parse_keys};
 use crate::limit::RateLimit;
+use crate::query_log::Settings as QueryLogSettings;
 
 /// The port that is listened on by default: no privilege is needed for it.
 pub const DEFAULT_PORT: u16 = 5300;
@@ -144,6 +146,8 @@ pub struct Server {
     pub tsig_keys: Vec<TsigKey>,
     /// False if one could not be read.
     pub tsig_keys_are_complete: bool,
+    /// The log of queries, if there is one.
+    pub query_log: Option<QueryLogSettings>,
 }
 
 impl Default for Server {
@@ -180,6 +184,7 @@ impl Default for Server {
             rate_limit: RateLimit::default(),
             tsig_keys: Vec::new(),
             tsig_keys_are_complete: true,
+            query_log: None,
         }
     }
 }
@@ -241,6 +246,9 @@ impl Server {
             server.tsig_keys = parse_keys(&table, &folder);
         }
         server.tsig_keys_are_complete = report.error_count() == errors;
+        if let Some(table) = root.optional("query_log").and_then(|value| value.table("a table")) {
+            server.query_log = parse_query_log(&table, &folder);
+        }
         root.finish();
         server
     }

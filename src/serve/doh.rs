@@ -98,13 +98,14 @@ fn reply(message: &[u8], client: IpAddr, protocol: Protocol, live: &Live) -> Res
             idle: None,
             cookies: &cookies,
         };
-        let tally = live.tally(&moment);
         let Some(made) = make(message, &arrival, &responder, out) else {
-            tally.count_dropped(Dropped::of(message));
+            live.tally(&moment).count_dropped(Dropped::of(message));
             return None;
         };
-        tally.count(&Served { protocol, ..made.served });
-        out.get(..made.length).map(Bytes::copy_from_slice)
+        let reply = out.get(..made.length)?;
+        let served = Served { protocol, ..made.served };
+        live.note(&moment, client, &served, (message, reply));
+        Some(Bytes::copy_from_slice(reply))
     });
     // What is no query gets no reply, and a request of HTTP must have one.
     let Some(reply) = reply else { return refusal(StatusCode::BAD_REQUEST) };

@@ -184,7 +184,8 @@ fn reply(query: &[u8], client: IpAddr, live: &Live) -> Result<Vec<u8>, Fault> {
         let (Ok(prefix), Some(reply)) = (u16::try_from(length), out.get(..length)) else {
             return Err(Fault::OfStream(INTERNAL_ERROR));
         };
-        live.tally(&moment).count(&Served { protocol: Protocol::Quic, ..served });
+        let served = Served { protocol: Protocol::Quic, ..served };
+        live.note(&moment, client, &served, (query, reply));
         Ok([&prefix.to_be_bytes(), reply].concat())
     })
 }

@@ -1,18 +1,21 @@
 //! The state of the moment, and its swap: readers load one pointer and see the configuration, the
 //! plan and the sequences that belong together, never a mix.
 
+use std::net::IpAddr;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use arc_swap::{ArcSwap, ArcSwapOption, Cache};
 
 use crate::cookies::{Cookies, Secrets};
+use crate::query_log::QueryLog;
 use crate::quick::Quick;
 use crate::respond::Responder;
 use crate::serve::meters::Meters;
 use crate::serve::sequences::SharedSequences;
 use crate::serve::sessions::{SharedMemory, SharedSessions};
 use crate::serve::traffic::Traffic;
+use crate::served::Served;
 use crate::state::State;
 use crate::steer::Memory;
 use crate::steer::availability::{Health, HealthState};
@@ -144,6 +147,8 @@ pub struct Live {
     traffic: Arc<Traffic>,
     /// What else is counted.
     meters: Arc<Meters>,
+    /// The log of queries, if there is one.
+    query_log: Arc<OnceLock<Arc<QueryLog>>>,
 }
 
 impl Live {
@@ -153,6 +158,7 @@ impl Live {
         let live = Self {
             traffic,
             meters: Arc::default(),
+            query_log: Arc::default(),
             moment: Arc::new(ArcSwap::from_pointee(moment)),
             retired: Arc::default(),
             sessions: Arc::new(sessions),
@@ -175,6 +181,23 @@ impl Live {
     /// What else is counted.
     pub fn meters(&self) -> &Arc<Meters> {
         &self.meters
+    }
+
+    /// Logs queries to this from now on; of several the first counts.
+    pub fn log_to(&self, query_log: Arc<QueryLog>) {
+        self.query_log.get_or_init(|| query_log);
+    }
+
+    /// The log of queries, if there is one.
+    pub fn query_log(&self) -> Option<&Arc<QueryLog>> {
+        self.query_log.get()
+    }
+
+    /// Counts a reply to a client over a stream, and logs it if it is its turn.
+    pub fn note(&self, moment: &Moment, client: IpAddr, served: &Served, messages: (&[u8], &[u8])) {
+        self.tally(moment).count(served);
+        let Some(log) = self.query_log.get().filter(|log| log.takes_stream()) else { return };
+        log.push(SystemTime::now(), (client, None), served, moment.generation, messages);
     }
 
     /// Where answers from a moment over streams are counted.

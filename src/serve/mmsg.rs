@@ -141,6 +141,12 @@ impl Batch {
         Some((query, source, self.replies.get_mut(i)?))
     }
 
+    /// The port that query `i` comes from; none if there is no such query.
+    pub fn port(&self, i: usize) -> Option<u16> {
+        // At the same place in both families' addresses.
+        self.names.get(i).map(|name| u16::from_be(name.sin6_port))
+    }
+
     /// Puts the reply to query `i` into line, with the length that was written of it.
     #[inline]
     pub fn reply(&mut self, i: usize, length: usize) {

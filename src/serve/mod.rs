@@ -18,6 +18,7 @@ pub mod notifier;
 pub mod outgoing;
 pub mod privileges;
 pub mod prober;
+pub mod query_log;
 pub mod quic;
 pub mod reload;
 pub mod reply;
@@ -60,6 +61,7 @@ use crate::serve::live::Live;
 use crate::serve::notifier::Notifier;
 use crate::serve::privileges::{Account, PrivilegesError, drop_spare_capabilities};
 use crate::serve::prober::{start_prober, start_recorder};
+use crate::serve::query_log::{LogWriter, QueryLogError};
 use crate::serve::reload::{Followers, Reloader, keep_serials, remembered_serials};
 use crate::serve::resolver::start_resolver;
 use crate::serve::secrets::Keeper;
@@ -95,6 +97,9 @@ pub enum ServeError {
     /// Nothing can be probed as configured.
     #[error(transparent)]
     Prober(#[from] ProberError),
+    /// The query log cannot be opened.
+    #[error(transparent)]
+    QueryLog(#[from] QueryLogError),
     /// TLS cannot be set up.
     #[error("cannot serve TLS: {0}")]
     Tls(#[from] tokio_rustls::rustls::Error),
@@ -154,6 +159,11 @@ pub fn serve(
     let (to_resolver, names) = mpsc::unbounded_channel();
     start_resolver(names, Arc::clone(&control))?;
     control.resolve(&server.resolver, Some(to_resolver));
+    // After privileges are given up: the file must be one that it can begin anew.
+    let user = account.as_ref().map(Account::user);
+    let query_log = server.query_log.as_ref();
+    let query_log = query_log.map(|settings| LogWriter::start(settings, user, control.live()));
+    let query_log = query_log.transpose()?;
     let cookies = secrets.cookies;
     let keeper = Arc::new(Keeper::new(server.state.clone(), control.live().clone(), cookies));
     let rotating = Arc::clone(&keeper);
@@ -176,6 +186,9 @@ pub fn serve(
     let run = run(&server, &control, Arc::new(reloader), sockets, signals, &manager, &early_hangup);
     runtime.block_on(run)?;
     control.stop_probing();
+    if let Some(writer) = query_log {
+        writer.end();
+    }
     // What a client keeps open does not hold up the end.
     runtime.shutdown_timeout(Duration::from_millis(100));
     Ok(())

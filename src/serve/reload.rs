@@ -228,6 +228,7 @@ impl Reloader {
             ("freebind", self.server.freebind == server.freebind),
             ("state", self.server.state == server.state),
             ("privileges", self.server.privileges == server.privileges),
+            ("query_log", self.server.query_log == server.query_log),
             ("admin.listen", admin(&self.server) == admin(server)),
             ("admin.metrics_limit", limit(&self.server) == limit(server)),
         ];

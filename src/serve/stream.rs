@@ -317,7 +317,7 @@ impl Talk {
         let moment = live.load();
         let cookies = live.cookies();
         let arrival = arrival(&cookies);
-        let (memory, tally) = (live.memory(&moment), live.tally(&moment));
+        let memory = live.memory(&moment);
         with_room(|out| {
             while replies.len() < ENOUGH && transfers.len() < MOST_TRANSFERS {
                 let Some(query) = received.get(taken..).and_then(message) else {
@@ -328,14 +328,18 @@ impl Talk {
                 let responder = moment.responder(&memory);
                 match converse(query, &arrival, &responder, out) {
                     Some(Reply::Message(Made { length, served, .. })) => {
-                        tally.count(&Served { protocol, ..served });
+                        let reply = out.get(..length).unwrap_or_default();
+                        let served = Served { protocol, ..served };
+                        live.note(&moment, arrival.source, &served, (query, reply));
                         add(replies, out.get(..length));
                     }
                     Some(Reply::Transfer(grant)) => {
-                        tally.count(&Served { protocol, ..Served::new(Rcode::NoError) });
+                        let served = Served { protocol, ..Served::new(Rcode::NoError) };
+                        // What follows are many messages, made one after the other.
+                        live.note(&moment, arrival.source, &served, (query, &[]));
                         transfers.push_back(Outgoing::new(*grant, &moment));
                     }
-                    None => tally.count_dropped(Dropped::of(query)),
+                    None => live.tally(&moment).count_dropped(Dropped::of(query)),
                 }
             }
         });

@@ -9,12 +9,13 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use tracing::{error, warn};
 
 use crate::cookies::Cookies;
 use crate::limit::{Limiter, Verdict};
+use crate::query_log::{QueryLog, Sampler};
 use crate::quick::{self, CommonQuery, Quick, Short};
 use crate::respond::Responder;
 use crate::serve::live::{Live, Moment};
@@ -81,7 +82,8 @@ fn work(socket: &UdpSocket, settings: WorkerSettings, live: &Live, stop: &Atomic
     let mut batch = Batch::new(settings.batch, settings.reports_arrival);
     let mut reader = live.reader();
     let mut sequences = OwnSequences::with_sessions(Arc::clone(live.sessions()));
-    let mut steps = Steps::new(settings.batch, Limiter::new(seed(), settings.workers));
+    let limiter = Limiter::new(seed(), settings.workers);
+    let mut steps = Steps::new(settings.batch, limiter, live.query_log().map(QueryLog::sampler));
     let mut counters = OwnCounters::new(live);
     let mut batches: u32 = 0;
     let mut failing = false;
@@ -158,16 +160,19 @@ struct Steps {
     /// The buckets that their answers are counted in; none for those that are not limited.
     buckets: Vec<Option<u64>>,
     limiter: Limiter,
+    /// What chooses answers for the log of queries, if there is one.
+    sampler: Option<Sampler>,
 }
 
 impl Steps {
-    fn new(batch: usize, limiter: Limiter) -> Self {
+    fn new(batch: usize, limiter: Limiter, sampler: Option<Sampler>) -> Self {
         Self {
             queries: vec![None; batch],
             found: vec![None; batch],
             located: vec![None; batch],
             buckets: vec![None; batch],
             limiter,
+            sampler,
         }
     }
 
@@ -190,6 +195,7 @@ impl Steps {
     /// Answers one query of a batch; none if it gets no reply.
     #[inline]
     fn reply(&mut self, batch: &mut Batch, i: usize, turn: &Turn<'_>) -> Option<usize> {
+        let port = batch.port(i);
         let Some((message, source, out)) = batch.query(i) else {
             turn.tally.count_dropped(Dropped::Unreadable);
             return None;
@@ -220,11 +226,20 @@ impl Steps {
             served.verdict = self.limiter.count(&state.rate_limit, bucket, turn.now);
         }
         turn.tally.count(&served);
-        match served.verdict {
+        let length = match served.verdict {
             Verdict::Send => Some(length),
             Verdict::Truncate => reply::truncated(message, &arrival, out),
             Verdict::Drop => None,
+        };
+        if let Some(sampler) = &mut self.sampler
+            && sampler.takes()
+        {
+            let reply = out.get(..length.unwrap_or(0)).unwrap_or_default();
+            let (client, messages) = ((source, port), (message, reply));
+            let generation = turn.moment.generation;
+            sampler.log().push(SystemTime::now(), client, &served, generation, messages);
         }
+        length
     }
 
     /// Reads the batch's common queries, finds their names, and locates their clients. The steps are

@@ -29,6 +29,7 @@ mod hostnames;
 mod http3;
 mod policies;
 mod privileges;
+mod query_log;
 mod quic;
 mod rate_limit;
 mod reload;

@@ -2,7 +2,7 @@
 //! capability, privileges dropped after binding"). The tests begin as root, and are skipped elsewhere.
 
 use std::fs;
-use std::os::unix::fs::{PermissionsExt, chown};
+use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
 use std::path::Path;
 use std::process::{Command, Stdio};
 
@@ -142,6 +142,26 @@ fn a_file_that_the_user_cannot_read_is_named() {
     set_mode(&site.path().join("zones"), 0o755);
     let mut server = Server::spawn(&site, &["serve"]);
     server.wait_for("ready");
+}
+
+// The log is begun anew whenever it is moved away, so that root must not have opened it.
+#[test]
+fn the_query_log_is_opened_as_the_user() {
+    if is_no_root() {
+        return;
+    }
+    let site =
+        readable_site("[privileges]\nuser = \"nobody\"\n[query_log]\nfile = \"log/queries.log\"\n");
+    let folder = site.path().join("log");
+    fs::create_dir(&folder).expect("a new folder");
+    let run = site.run(&["serve"]);
+    let line = run.refusal();
+    assert!(line.contains("let the user nobody write it and its folder"), "{line}");
+    chown(&folder, Some(65_534), None).expect("root may");
+    let mut server = Server::spawn(&site, &["serve"]);
+    server.wait_for("ready");
+    let log = fs::metadata(folder.join("queries.log")).expect("a file");
+    assert_eq!(log.uid().to_string(), USER.1);
 }
 
 #[test]

@@ -173,6 +173,7 @@ pub(crate) fn encrypted(site: &Site) -> (Server, SocketAddr, SocketAddr) {
     (server, dot, doh)
 }
 
+/// Both, on free ports.
 pub(crate) const TLS: &str = "[tls]\ncert = \"cert.pem\"\nkey = \"key.pem\"\ndot = [\"127.0.0.1:0\"]\n\
     doh = [\"127.0.0.1:0\"]\n";
 

@@ -109,6 +109,8 @@ pub(super) const STATE_WRITABLE: Metric = gauge(
     "meridian_state_folder_writable",
     "Whether a file could be written into the state folder when that was last tried.",
 );
+pub(super) const QUERY_LOG_LOST: Metric =
+    counter("meridian_query_log_lost", "Records of the query log that nobody was there to take.");
 pub(super) const READY: Metric = gauge("meridian_ready", "Whether /readyz says yes.");
 pub(super) const ZONES: Metric = gauge("meridian_zones", "Zones that are served.");
 pub(super) const BALANCERS: Metric =

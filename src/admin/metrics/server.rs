@@ -15,6 +15,8 @@ pub(super) fn expose(out: &mut Exposition, service: &Service) {
     expose_connections(out, meters);
     let flag = |is| Some(f64::from(u8::from(is)));
     out.single(&metrics::STATE_WRITABLE, flag(meters.is_state_writable()));
+    let lost = live.query_log().map_or(0, |log| log.lost());
+    single(out, &metrics::QUERY_LOG_LOST, Some(lost));
     out.single(&metrics::READY, flag(service.why_not_ready().is_none()));
     out.begin(&metrics::BUILD);
     out.count(&metrics::BUILD, &[("version", env!("CARGO_PKG_VERSION"))], 1);

@@ -5,6 +5,7 @@ use crate::config::keys::Form::{
 };
 use crate::config::keys::Preset::{Nothing, Required, Value, Words};
 use crate::config::keys::{Section, key, path};
+use crate::config::query_log::MOST;
 use crate::config::server::MAX_WORKERS;
 use crate::config::sessions::MAX_SESSIONS;
 
@@ -39,6 +40,7 @@ pub(super) static FILE: Section = Section {
             Nothing,
             "the keys of transfers and notifications",
         ),
+        key("query_log", Table(&QUERY_LOG), Nothing, "a log of queries and answers"),
         key("chaos", Table(&CHAOS), Nothing, "what the server says of itself"),
     ],
 };
@@ -411,6 +413,28 @@ static RATE_LIMIT: Section = Section {
             Value("56"),
             "how many bits of an IPv6 address are its network",
         ),
+    ],
+};
+
+static QUERY_LOG: Section = Section {
+    id: "query_log",
+    heading: "[query_log]",
+    about: "Without the table no query is logged ([operating.md](operating.md#log-queries)). It is read at \
+            the start.",
+    keys: &[
+        key(
+            "file",
+            path("a file", "queries.log"),
+            Words("one of both"),
+            "where queries and answers are logged as lines of JSON",
+        ),
+        key(
+            "socket",
+            path("a Unix socket", "dnstap.sock"),
+            Words("is required"),
+            "where a reader of dnstap listens",
+        ),
+        key("one_in", Integer(1, MOST), Value("1"), "of so many answers one is logged"),
     ],
 };
 

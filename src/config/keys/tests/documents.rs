@@ -57,6 +57,10 @@ pub(super) fn prepare(table: &mut Map<String, Value>, section: &Section, key: &K
     if let Value::Object(others) = beside(section, key) {
         table.extend(others);
     }
+    if (section.id, key.name) == ("query_log", "socket") {
+        table.remove("file");
+        table.insert("socket".to_owned(), json!("dnstap.sock"));
+    }
     if (section.id, key.name) == ("tsig_key", "secret_file") {
         table.remove("secret");
         table.insert("secret_file".to_owned(), json!("secondary.key"));

@@ -70,6 +70,9 @@ pub(super) fn filled(section: &Section, mut table: Map<String, Value>) -> Value 
         table.entry(key.name).or_insert_with(|| right(&key.form)[0].clone());
     }
     // One of two keys must be there.
+    if section.id == "query_log" && !table.contains_key("socket") {
+        table.entry("file").or_insert(json!("queries.log"));
+    }
     if section.id == "tsig_key" && !table.contains_key("secret_file") {
         table.entry("secret").or_insert(json!(SECRET));
     }

@@ -1,0 +1,70 @@
+//! The file that the query log is written to. Whoever rotates it moves it away, and tells nobody: the path
+//! is looked at now and then, and what is not there any more is begun anew.
+
+use std::fs::{File, Metadata, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
+
+/// Who may read the file: its owner and its group.
+const MODE: u32 = 0o640;
+
+/// A file that is written to its end.
+pub(super) struct LogFile {
+    path: PathBuf,
+    file: Option<File>,
+}
+
+impl LogFile {
+    /// Opens the file, or makes it.
+    pub(super) fn open(path: &Path) -> io::Result<Self> {
+        Ok(Self { path: path.to_owned(), file: Some(open(path)?) })
+    }
+
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Opens the file again if its path leads elsewhere by now; true if it is open after it was not.
+    pub(super) fn look_after(&mut self) -> io::Result<bool> {
+        if self.file.as_ref().is_some_and(|file| is_at(file, &self.path)) {
+            return Ok(false);
+        }
+        let was_open = self.file.take().is_some();
+        self.file = Some(open(&self.path)?);
+        Ok(!was_open)
+    }
+
+    /// Writes whole lines; false if there is no file.
+    pub(super) fn write(&mut self, lines: &[u8]) -> io::Result<bool> {
+        let Some(file) = &mut self.file else { return Ok(false) };
+        let length = file.metadata()?.len();
+        let written = file.write_all(lines);
+        if written.is_err() {
+            // No half line stays, so that the next one begins a line. What is no regular file keeps it.
+            let _cut = file.set_len(length);
+        }
+        written.map(|()| true)
+    }
+}
+
+/// Opens a file to write to its end. A pipe that nobody reads is an error, not a reason to wait.
+fn open(path: &Path) -> io::Result<File> {
+    let no_wait = OFlags::NONBLOCK.bits().cast_signed();
+    let mut options = OpenOptions::new();
+    let file = options.append(true).create(true).mode(MODE).custom_flags(no_wait).open(path)?;
+    // From now on there is time to wait for a reader.
+    fcntl_setfl(&file, fcntl_getfl(&file)? - OFlags::NONBLOCK)?;
+    Ok(file)
+}
+
+/// True if a path leads to an open file.
+fn is_at(file: &File, path: &Path) -> bool {
+    let identity = |metadata: Metadata| (metadata.dev(), metadata.ino());
+    match (file.metadata(), path.metadata()) {
+        (Ok(file), Ok(path)) => identity(file) == identity(path),
+        _ => false,
+    }
+}
