@@ -39,13 +39,20 @@ pub fn of_all_files() -> Value {
 
 /// Adds the definitions of all tables within a table.
 fn define_below(section: &Section, definitions: &mut Map<String, Value>) {
-    for key in section.keys {
-        if let Some(inner) = key.form.section()
-            && !definitions.contains_key(inner.id)
-        {
+    for inner in section.keys.iter().flat_map(|key| sections(&key.form)) {
+        if !definitions.contains_key(inner.id) {
             definitions.insert(inner.id.to_owned(), Value::Object(self::section(inner)));
             define_below(inner, definitions);
         }
+    }
+}
+
+/// The tables that a form refers to.
+fn sections(form: &Form) -> Vec<&'static Section> {
+    match form {
+        Form::Either(forms) => forms.iter().flat_map(sections).collect(),
+        Form::OneOrMore(each) | Form::List(each) => sections(each),
+        _ => form.section().into_iter().collect(),
     }
 }
 

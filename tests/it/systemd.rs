@@ -172,8 +172,8 @@ fn passed_sockets_replace_the_default_addresses() {
     let mut server = Server::of(passing(&site, "dns:admin", udp.into(), tcp.into()));
     server.address = server.next_address();
     assert_eq!(server.address, address);
-    assert_eq!(server.admin_address(), admin);
     let line = server.wait_for("ready");
+    assert_eq!(server.admin_address(), admin);
     let listening = server.log_so_far().iter().filter(|l| l["fields"]["message"] == "listening");
     assert_eq!(listening.count(), 1, "{line}");
     let query = Query::new("ns1.example.test", rtype::A);

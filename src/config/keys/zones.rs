@@ -129,7 +129,8 @@ static TRANSFER: Section = Section {
                 Table(&SECONDARY),
             ])),
             Nothing,
-            "who is told of a new serial",
+            "who is told of a new serial. A table `{ address = \"192.0.2.53\", key = \"NAME\" }` has its \
+             messages signed",
         ),
     ],
 };
