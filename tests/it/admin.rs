@@ -11,6 +11,7 @@ mod http;
 mod limits;
 mod metrics;
 mod openapi;
+mod operator;
 mod output;
 mod overrides;
 mod pictures;

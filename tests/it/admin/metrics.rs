@@ -280,14 +280,14 @@ fn docs(file: &str) -> std::path::PathBuf {
 }
 
 /// A Prometheus that reads a server's metrics; it is killed when dropped.
-struct Prometheus {
+pub(super) struct Prometheus {
     child: Child,
     address: String,
     _folder: TempDir,
 }
 
 impl Prometheus {
-    fn start(target: &str) -> Self {
+    pub(super) fn start(target: &str) -> Self {
         let folder = TempDir::new().expect("a folder");
         let config = format!(
             "global: {{ scrape_interval: 200ms }}\nrule_files: [\"{}\"]\nscrape_configs:\n  \
@@ -312,7 +312,7 @@ impl Prometheus {
     }
 
     /// The value of an expression; none if it has none, or nobody answers yet.
-    fn value(&self, query: &str) -> Option<f64> {
+    pub(super) fn value(&self, query: &str) -> Option<f64> {
         std::net::TcpStream::connect(&self.address).ok()?;
         let encoded: String = query.bytes().map(|octet| format!("%{octet:02x}")).collect();
         let reply = Request::new("GET", &format!("/api/v1/query?query={encoded}"));
