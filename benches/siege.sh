@@ -64,8 +64,11 @@ start() {
     taskset -c 0 "$release/meridian" serve --config "$work/meridian/meridian.toml" \
         >"$work/log" 2>&1 &
     server=$!
+    local name subnet
+    read -r name _ subnet <"$work/queries"
     for _ in {1..120}; do
-        grep -q '\bready\b' "$work/log" && return
+        dig @127.0.0.1 -p $port "$name" A "+subnet=$subnet" +tries=1 +time=1 |
+            grep -q 'status: NOERROR' && return
         kill -0 "$server" 2>/dev/null || break
         sleep 0.25
     done
