@@ -18,6 +18,7 @@ mod terminal;
 use std::io::{ErrorKind, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use clap::{Args, Parser, Subcommand};
 
@@ -100,7 +101,13 @@ impl From<FileArguments> for Paths {
 
 /// Runs the program.
 pub fn main() -> ExitCode {
-    match Arguments::parse().command {
+    let code = run(Arguments::parse().command);
+    // What could not be printed was not done.
+    if OUTPUT_IS_LOST.load(Ordering::Relaxed) { ExitCode::FAILURE } else { code }
+}
+
+fn run(command: Command) -> ExitCode {
+    match command {
         Command::Serve(serve) => serve.run(),
         Command::Check(check) => check.run(),
         Command::Explain(explain) => explain.run(),
@@ -120,6 +127,9 @@ pub fn main() -> ExitCode {
     }
 }
 
+/// Whether something could not be printed that should have been.
+static OUTPUT_IS_LOST: AtomicBool = AtomicBool::new(false);
+
 /// Prints a text to standard output. That the reader had enough of it (`| head`) is no fault. False if
 /// nothing more can be printed.
 fn print_more(text: &str) -> bool {
@@ -129,6 +139,7 @@ fn print_more(text: &str) -> bool {
         Err(error) => {
             if error.kind() != ErrorKind::BrokenPipe {
                 eprintln!("meridian: cannot write to standard output: {error}");
+                OUTPUT_IS_LOST.store(true, Ordering::Relaxed);
             }
             false
         }

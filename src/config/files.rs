@@ -22,6 +22,8 @@ use crate::locate::mmdb::only_database;
 use crate::state::State;
 use crate::tsig::{Key, Keys};
 
+/// The largest file that is read: a mistake shall not take all memory.
+const LARGEST_FILE: u64 = 512 << 20;
 /// The server's settings where no other file is named.
 pub const DEFAULT_CONFIG: &str = "meridian.toml";
 
@@ -238,10 +240,14 @@ fn warn_of_readers(path: &Path, place: &Place, report: &Report) {
 /// Reads a regular file. Others are refused without opening them: a pipe would be waited for.
 ///
 /// # Errors
-/// What the system says, or that it is no regular file.
+/// What the system says, or that it is no regular file, or a larger one than anybody writes.
 pub fn read_regular(path: &Path) -> io::Result<Vec<u8>> {
-    if !fs::metadata(path)?.is_file() {
+    let found = fs::metadata(path)?;
+    if !found.is_file() {
         return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is not a regular file"));
+    }
+    if found.len() > LARGEST_FILE {
+        return Err(io::Error::new(io::ErrorKind::FileTooLarge, "it has more than 512 MiB"));
     }
     fs::read(path)
 }

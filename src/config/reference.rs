@@ -103,6 +103,10 @@ fn values(form: &Form) -> String {
         Form::OneOrMore(each) => format!("{}, or a list", values(each)),
         Form::List(each) => format!("a list: {}", values(each)),
         Form::Either(forms) => forms.iter().map(values).collect::<Vec<_>>().join(", or "),
+        Form::Table(section) if section.heading.is_empty() => {
+            let keys: Vec<_> = section.keys.iter().map(|key| format!("`{}`", key.name)).collect();
+            format!("a table with {}", keys.join(" and "))
+        }
         Form::Table(section) => link(section),
         Form::Tables(section) => format!("a list of tables: {}", link(section)),
         Form::Named { what, each, .. } => {

@@ -177,7 +177,7 @@ impl Failure {
 }
 
 /// Whether the machine has come to a limit: descriptors or memory.
-fn is_exhausted(error: &io::Error) -> bool {
+pub(super) fn is_exhausted(error: &io::Error) -> bool {
     let limits = [libc::EMFILE, libc::ENFILE, libc::ENOBUFS, libc::ENOMEM];
     error.raw_os_error().is_some_and(|code| limits.contains(&code))
 }

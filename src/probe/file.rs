@@ -13,7 +13,7 @@ use std::io::{self, Read as _};
 use std::net::IpAddr;
 use std::path::Path;
 
-use crate::probe::failure::{Failure, Stage, plain};
+use crate::probe::failure::{Failure, Stage, is_exhausted, plain};
 use crate::probe::{Deadline, LIMIT, Success};
 
 /// Reads what the file says of the address.
@@ -27,6 +27,9 @@ pub(super) async fn probe(
     let reading = tokio::task::spawn_blocking(move || read(&owned));
     let text = match deadline.within(Stage::File, reading).await? {
         Ok(Ok(text)) => text,
+        Ok(Err(error)) if is_exhausted(&error) => {
+            return Err(Failure::ThisMachine(error.to_string()));
+        }
         Ok(Err(error)) => {
             return Err(Failure::File(format!("cannot read {}: {error}", path.display())));
         }

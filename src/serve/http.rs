@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
+use crate::serve::stream::BEGUN;
 use hyper::body::{Body, Frame, Incoming, SizeHint};
 use hyper::service::service_fn;
 use hyper::{Request, Response};
@@ -125,11 +126,16 @@ pub async fn carry<A, F, B>(
     let mut look =
         tokio::time::interval_at(tokio::time::Instant::now() + limits.headers, limits.idle);
     let mut ends = false;
+    let mut is_over = false;
     loop {
         tokio::select! {
             // That a client leaves, or does not speak HTTP, is its business.
             _ = connection.as_mut() => return,
-            _ = stopped.wait_for(|&stopped| stopped), if !ends => {}
+            _ = stopped.wait_for(|&stopped| stopped), if !is_over => {
+                is_over = true;
+                // A request that has not arrived by then is not waited for.
+                look = tokio::time::interval_at(tokio::time::Instant::now() + BEGUN, BEGUN);
+            }
             _ = look.tick() => {
                 if !activity.is_idle() {
                     continue;

@@ -73,7 +73,7 @@ use crate::serve::udp::WorkerSettings;
 use crate::state::State;
 
 /// How long a stop may take (operations.md).
-const STOP_WITHIN: Duration = Duration::from_secs(5);
+const STOP_WITHIN: Duration = Duration::from_millis(4500);
 /// How often it is seen whether the state folder can be written.
 const TRY_STATE_FOLDER: Duration = Duration::from_secs(60);
 /// How often it is looked whether the first results are there.
@@ -412,15 +412,15 @@ async fn run(
     manager.stops();
     service.enter(Phase::Stopping);
     control.journal().end();
-    let stopping = tokio::task::spawn_blocking(move || workers.stop());
     // Nobody listens only if there is no listener.
     let _told = stop_streams.send(true);
     let streams = tokio::time::timeout(STOP_WITHIN, ended);
     let (stopped, ()) = tokio::join!(streams, admin.stop(STOP_WITHIN));
     if stopped.is_err() {
-        warn!("some connections were still open after 5 s and are closed");
+        warn!("some connections were still open and are closed");
     }
-    if let Err(error) = stopping.await {
+    // Last, so that a connection that lingers keeps nobody without answers.
+    if let Err(error) = tokio::task::spawn_blocking(move || workers.stop()).await {
         warn!(%error, "the UDP workers could not be stopped");
     }
     info!("stopped");

@@ -14,12 +14,14 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
+use hyper::StatusCode;
 use hyper::header::{ALT_SVC, HeaderValue};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{mpsc, watch};
 use tokio::time::timeout;
 use tokio_rustls::TlsAcceptor;
+use tokio_rustls::server::TlsStream;
 use tracing::warn;
 
 use crate::cookies::Cookies;
@@ -46,6 +48,8 @@ const MOST_TRANSFERS: usize = 64;
 pub(super) const MOST_REQUESTS: u32 = 100;
 /// How long is waited for what has arrived, when the server stops.
 pub(super) const LAST: Duration = Duration::from_millis(50);
+/// How long a client may take then for a handshake or a request that it has begun.
+pub(super) const BEGUN: Duration = Duration::from_millis(500);
 /// How many connections may have waited to be accepted then.
 const MOST_WAITING: usize = 1024;
 /// How long nothing is accepted when the system has no room for another connection.
@@ -156,19 +160,23 @@ async fn carry(
     match carrier {
         Carrier::Plain => serve(stream, client, Protocol::Tcp, streams).await,
         Carrier::Tls(acceptor) => {
-            if let Ok(Ok(stream)) = timeout(idle, acceptor.accept(stream)).await {
+            if let Some(stream) = shake_hands(&acceptor, stream, &streams).await {
                 serve(stream, client, Protocol::Tls, streams).await;
             }
         }
         Carrier::Https(Https { acceptor, path, alternative }) => {
-            let Ok(Ok(stream)) = timeout(idle, acceptor.accept(stream)).await else { return };
+            let Some(stream) = shake_hands(&acceptor, stream, &streams).await else { return };
             let limits = Limits { headers: idle, idle, streams: MOST_REQUESTS };
             let Streams { live, stop, alive: _alive, .. } = streams;
+            let stopping = stop.clone();
             let respond = move |request| {
                 let (live, path) = (live.clone(), Arc::clone(&path));
-                let alternative = alternative.clone();
+                let (alternative, stopping) = (alternative.clone(), stopping.clone());
                 async move {
-                    let asked = doh::asked(request, &path, idle).await;
+                    let asked = tokio::select! {
+                        asked = doh::asked(request, &path, idle) => asked,
+                        () = has_ended(stopping) => Err(StatusCode::REQUEST_TIMEOUT),
+                    };
                     let mut response = doh::respond(asked, client, Protocol::Https, &live);
                     if let Some(alternative) = alternative {
                         response.headers_mut().insert(ALT_SVC, alternative);
@@ -179,6 +187,24 @@ async fn carry(
             http::carry(stream, respond, limits, stop).await;
         }
     }
+}
+
+/// Makes TLS of a connection; none if its client cannot do that, or not in time.
+async fn shake_hands(
+    acceptor: &TlsAcceptor,
+    stream: TcpStream,
+    streams: &Streams,
+) -> Option<TlsStream<TcpStream>> {
+    tokio::select! {
+        stream = timeout(streams.idle, acceptor.accept(stream)) => stream.ok()?.ok(),
+        () = has_ended(streams.stop.clone()) => None,
+    }
+}
+
+/// Waits until the server stops, and for as long as a client may then take to send what it has begun.
+async fn has_ended(mut stop: watch::Receiver<bool>) {
+    stopped(&mut stop).await;
+    tokio::time::sleep(BEGUN).await;
 }
 
 /// True for what is wrong with one connection, and not with accepting.

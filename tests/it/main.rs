@@ -37,6 +37,7 @@ mod rules;
 mod schema;
 mod secondaries;
 mod sessions;
+mod shortage;
 mod simulate;
 mod steering;
 mod streams;
