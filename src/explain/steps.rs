@@ -424,7 +424,9 @@ fn zonal_reason(pool: &Pool, zonal: &Zonal, ratio: Option<&str>, steps: &Steps<'
             region(pool.region)
         ),
         Verdict::ClientWithoutZone => "the client is in no zone of its region".to_owned(),
-        Verdict::NoBackendInZone => format!("the pool has no backend in zone {zone}"),
+        Verdict::NoBackendInZone => {
+            format!("no origin of this role takes new clients in zone {zone}")
+        }
         Verdict::Match => {
             let stays = zonal.modified.len() <= zonal.matched.len()
                 && zonal.modified.iter().all(|index| zonal.matched.contains(index));
