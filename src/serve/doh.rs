@@ -13,10 +13,8 @@ use hyper::{Method, Request, Response, StatusCode};
 use tokio::time::timeout;
 
 use crate::serve::live::Live;
-use crate::serve::reply::{Arrival, MAX_MESSAGE, make, with_room};
-use crate::served::{Protocol, Served};
-use crate::tally::counters::Dropped;
-use crate::wire::Transport;
+use crate::serve::reply::{MAX_MESSAGE, answer_alone};
+use crate::served::Protocol;
 use crate::wire::ttl::shortest_ttl;
 
 /// The media type of a message (RFC 8484 section 6).
@@ -84,29 +82,7 @@ async fn query(
 }
 
 fn reply(message: &[u8], client: IpAddr, protocol: Protocol, live: &Live) -> Response<Full<Bytes>> {
-    let moment = live.load();
-    let reply = with_room(|out| {
-        let memory = live.memory(&moment);
-        let responder = moment.responder(&memory);
-        let cookies = live.cookies();
-        let transport = Transport::Encrypted;
-        // The connection is HTTP's: how long it may be idle is not said by messages in it.
-        let arrival = Arrival {
-            source: client,
-            transport,
-            takes_several: false,
-            idle: None,
-            cookies: &cookies,
-        };
-        let Some(made) = make(message, &arrival, &responder, out) else {
-            live.tally(&moment).count_dropped(Dropped::of(message));
-            return None;
-        };
-        let reply = out.get(..made.length)?;
-        let served = Served { protocol, ..made.served };
-        live.note(&moment, client, &served, (message, reply));
-        Some(Bytes::copy_from_slice(reply))
-    });
+    let reply = answer_alone(message, client, protocol, live, Bytes::copy_from_slice);
     // What is no query gets no reply, and a request of HTTP must have one.
     let Some(reply) = reply else { return refusal(StatusCode::BAD_REQUEST) };
     let mut response = Response::new(Full::new(Bytes::new()));

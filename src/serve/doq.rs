@@ -18,11 +18,9 @@ use crate::query::{self, Keepalive};
 use crate::serve::held::{Held, Share};
 use crate::serve::live::Live;
 use crate::serve::quic::{Deadline, FAREWELL};
-use crate::serve::reply::{Arrival, MAX_MESSAGE, Made, make, with_room};
+use crate::serve::reply::{MAX_MESSAGE, answer_alone};
 use crate::serve::stream::{Streams, stopped};
-use crate::served::{Protocol, Served};
-use crate::tally::counters::Dropped;
-use crate::wire::Transport;
+use crate::served::Protocol;
 
 /// The codes that connections and streams are ended with (RFC 9250 section 4.3).
 const NO_ERROR: VarInt = VarInt::from_u32(0x0);
@@ -168,24 +166,11 @@ fn reply(query: &[u8], client: IpAddr, live: &Live) -> Result<Vec<u8>, Fault> {
     if has_id || keepalive.is_some_and(|keepalive| keepalive != Keepalive::Absent) {
         return Err(Fault::OfConnection(PROTOCOL_ERROR));
     }
-    let moment = live.load();
-    let memory = live.memory(&moment);
-    let cookies = live.cookies();
-    let transport = Transport::Encrypted;
-    let arrival =
-        Arrival { source: client, transport, takes_several: false, idle: None, cookies: &cookies };
-    with_room(|out| {
-        let Some(made) = make(query, &arrival, &moment.responder(&memory), out) else {
-            live.tally(&moment).count_dropped(Dropped::of(query));
-            // What is no query has no reply, and a stream must have one.
-            return Err(Fault::OfConnection(PROTOCOL_ERROR));
-        };
-        let Made { length, served, .. } = made;
-        let (Ok(prefix), Some(reply)) = (u16::try_from(length), out.get(..length)) else {
-            return Err(Fault::OfStream(INTERNAL_ERROR));
-        };
-        let served = Served { protocol: Protocol::Quic, ..served };
-        live.note(&moment, client, &served, (query, reply));
-        Ok([&prefix.to_be_bytes(), reply].concat())
-    })
+    let framed = |reply: &[u8]| {
+        u16::try_from(reply.len()).map(|prefix| [&prefix.to_be_bytes(), reply].concat())
+    };
+    let reply = answer_alone(query, client, Protocol::Quic, live, framed);
+    // What is no query has no reply, and a stream must have one.
+    let reply = reply.ok_or(Fault::OfConnection(PROTOCOL_ERROR))?;
+    reply.map_err(|_| Fault::OfStream(INTERNAL_ERROR))
 }

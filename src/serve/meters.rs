@@ -210,7 +210,8 @@ pub async fn watch_state_folder(
     user: Option<String>,
     every: Duration,
 ) {
-    let mut tick = tokio::time::interval(every);
+    // The start has tried it already.
+    let mut tick = tokio::time::interval_at(tokio::time::Instant::now() + every, every);
     loop {
         tick.tick().await;
         let (meters, folder, user) = (Arc::clone(&meters), folder.clone(), user.clone());

@@ -14,8 +14,10 @@ use crate::limit::answer_hash;
 use crate::query::{self, Edns, Keepalive, Rcode, Request, Signature};
 use crate::respond::{Responder, respond};
 use crate::rr::RecordType;
-use crate::served::{Scoped, Served};
+use crate::serve::live::Live;
+use crate::served::{Protocol, Scoped, Served};
 use crate::steer::Memory;
+use crate::tally::counters::Dropped;
 use crate::transfer::{Asker, Carriage, Verdict, judge};
 use crate::tsig::check::{Checked, check};
 use crate::tsig::stamp::Stamp;
@@ -131,6 +133,32 @@ pub fn converse(
     out: &mut [u8],
 ) -> Option<Reply> {
     guarded(message, arrival, responder, out)
+}
+
+/// Answers a message that comes alone, in a request or a stream of its own that nobody else can read, and
+/// counts and logs that. Gives what `take` makes of the reply, if there is one. How long the connection may
+/// be idle is not said by messages in it.
+pub fn answer_alone<R>(
+    message: &[u8],
+    client: IpAddr,
+    protocol: Protocol,
+    live: &Live,
+    take: impl FnOnce(&[u8]) -> R,
+) -> Option<R> {
+    let moment = live.load();
+    let (memory, cookies) = (live.memory(&moment), live.cookies());
+    let transport = Transport::Encrypted;
+    let arrival =
+        Arrival { source: client, transport, takes_several: false, idle: None, cookies: &cookies };
+    with_room(|out| {
+        let Some(made) = make(message, &arrival, &moment.responder(&memory), out) else {
+            live.tally(&moment).count_dropped(Dropped::of(message));
+            return None;
+        };
+        let reply = out.get(..made.length)?;
+        live.note(&moment, client, &Served { protocol, ..made.served }, (message, reply));
+        Some(take(reply))
+    })
 }
 
 /// The same, with what response rate limiting needs to know of the reply.
