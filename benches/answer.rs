@@ -165,7 +165,7 @@ fn steps(criterion: &mut Criterion) {
         b.iter(|| {
             client = client.wrapping_mul(0x9e37_79b9).wrapping_add(0x7f4a_7c15);
             let source = IpAddr::from(client.to_be_bytes());
-            let key = limiter.key(&settings, source, black_box(5));
+            let key = limiter.key(&settings, &source, black_box(5));
             key.map(|key| limiter.count(&settings, key, client))
         });
     });

@@ -53,15 +53,16 @@ fn run(arguments: &Arguments) -> io::Result<()> {
     let mut batch = Batch::new(arguments.batch, false);
     let Some(socket) = bound.udp.first() else { return Ok(()) };
     loop {
-        for i in 0..batch.receive(socket)? {
-            let Some((query, _, reply)) = batch.query(i) else { continue };
+        batch.receive(socket)?;
+        for mut exchange in batch.exchanges(0) {
+            let (query, reply) = exchange.parts();
             let length = query.len();
             let Some(reply) = reply.get_mut(..length) else { continue };
             reply.copy_from_slice(query);
             if let Some(flags) = reply.get_mut(2) {
                 *flags |= 0x80;
             }
-            batch.reply(i, length);
+            exchange.send(length);
         }
         batch.send(socket);
     }

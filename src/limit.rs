@@ -108,7 +108,7 @@ impl Limiter {
 
     /// The number of a network's bucket for an answer; none for a client that is not limited.
     #[inline]
-    pub fn key(&self, settings: &RateLimit, source: IpAddr, answer: u64) -> Option<u64> {
+    pub fn key(&self, settings: &RateLimit, source: &IpAddr, answer: u64) -> Option<u64> {
         if !settings.enabled {
             return None;
         }
@@ -243,7 +243,7 @@ mod tests {
     const CLIENT: &str = "198.51.100.7";
 
     fn key(limiter: &Limiter, client: &str, answer: u64) -> Option<u64> {
-        limiter.key(&RateLimit::default(), client.parse().unwrap(), answer)
+        limiter.key(&RateLimit::default(), &client.parse().unwrap(), answer)
     }
 
     /// How many of so many answers at a time are sent, truncated, dropped.
@@ -325,7 +325,7 @@ mod tests {
             assert_eq!(key(&limiter, local, 1), None, "{local}");
         }
         let off = RateLimit { enabled: false, ..RateLimit::default() };
-        assert_eq!(limiter.key(&off, CLIENT.parse().unwrap(), 1), None);
+        assert_eq!(limiter.key(&off, &CLIENT.parse().unwrap(), 1), None);
     }
 
     #[test]

@@ -10,8 +10,8 @@ use crate::name::{MAX_NAME, Name, wire_length};
 use crate::rr::RecordType;
 
 pub use crate::query::edns::{
-    ClientSubnet, Edns, Keepalive, MalformedOption, OPTION_CLIENT_SUBNET, OPTION_COOKIE,
-    OPTION_EXTENDED_ERROR, OPTION_KEEPALIVE, OPTION_NSID, OPTION_PADDING,
+    ClientSubnet, Edns, Keepalive, MAX_SUBNET, MalformedOption, OPTION_CLIENT_SUBNET,
+    OPTION_COOKIE, OPTION_EXTENDED_ERROR, OPTION_KEEPALIVE, OPTION_NSID, OPTION_PADDING,
 };
 
 /// The length of a message's header (RFC 1035 section 4.1.1).
@@ -450,10 +450,6 @@ struct Reader<'m> {
 impl<'m> Reader<'m> {
     fn rest_from_here(&self) -> &'m [u8] {
         self.octets.get(self.at..).unwrap_or_default()
-    }
-
-    fn rest(self) -> &'m [u8] {
-        self.rest_from_here()
     }
 
     fn take(&mut self, length: usize) -> Option<&'m [u8]> {

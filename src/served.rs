@@ -117,13 +117,18 @@ impl Choice {
 impl Scoped {
     /// Of an answer with a scope to a query with this client subnet, if it has one.
     #[inline]
-    pub fn new(subnet: Option<ClientSubnet>, scope: u8) -> Option<Self> {
+    pub fn new(subnet: Option<&ClientSubnet>, scope: u8) -> Option<Self> {
         let subnet = subnet?;
         Some(Self { is_v6: matches!(subnet.address, Some(IpAddr::V6(_))), scope })
     }
 }
 
 impl Served {
+    /// An answer with records that a load balancer chose.
+    pub fn steered(steered: Steered, subnet: Option<Scoped>) -> Self {
+        Self { steered: Some(steered), subnet, ..Self::new(Rcode::NoError) }
+    }
+
     /// An answer of which no more is known than its response code.
     pub fn new(rcode: Rcode) -> Self {
         Self {

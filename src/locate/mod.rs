@@ -101,6 +101,12 @@ impl Locator {
         self.table.locate(address)
     }
 
+    /// The number of its place, and the scope.
+    #[inline]
+    pub fn find(&self, address: &IpAddr) -> (u32, u8) {
+        self.table.find(address)
+    }
+
     /// What an address is located by: for explanations, not for answers.
     pub fn describe(&self, address: IpAddr) -> Matched {
         let address = address.to_canonical();

@@ -72,23 +72,25 @@ impl Table {
         Ok(Self { v4: Trie::build(v4)?, v6: Trie::build(&v6)?, places: places.into() })
     }
 
-    /// The place and scope of an address. The scope of an IPv4-mapped IPv6 address is that of the
-    /// IPv4 address plus 96.
-    pub fn locate(&self, address: IpAddr) -> Located {
-        match address {
-            IpAddr::V4(v4) => self.located(self.v4.find(v4.to_bits()), 0),
+    /// The number of an address's place, and the scope. The scope of an IPv4-mapped IPv6 address is that
+    /// of the IPv4 address plus 96.
+    pub fn find(&self, address: &IpAddr) -> (u32, u8) {
+        let (leaf, added_scope) = match address {
+            IpAddr::V4(v4) => (self.v4.find(v4.to_bits()), 0),
             IpAddr::V6(v6) => {
                 let bits = v6.to_bits();
                 match u32::try_from(bits ^ MAPPED_FIRST) {
-                    Ok(v4) => self.located(self.v4.find(v4), MAPPED_LENGTH),
-                    Err(_) => self.located(self.v6.find(bits), 0),
+                    Ok(v4) => (self.v4.find(v4), MAPPED_LENGTH),
+                    Err(_) => (self.v6.find(bits), 0),
                 }
             }
-        }
+        };
+        (leaf.place(), leaf.prefix_length() + added_scope)
     }
 
-    fn located(&self, leaf: Entry, added_scope: u8) -> Located {
-        let place_index = leaf.place();
+    /// The same with the place.
+    pub fn locate(&self, address: IpAddr) -> Located {
+        let (place_index, scope) = self.find(&address);
         const NOWHERE: &Place = &Place {
             region: None,
             zone: None,
@@ -100,7 +102,7 @@ impl Table {
             // A copy of the whole; `unwrap_or_default` would copy field by field.
             place: *self.places.get(place_index as usize).unwrap_or(NOWHERE),
             place_index,
-            scope: leaf.prefix_length() + added_scope,
+            scope,
         }
     }
 
@@ -158,6 +160,7 @@ struct Trie {
 
 impl Trie {
     /// The leaf of an address.
+    #[inline]
     fn find<A: Bits>(&self, address: A) -> Entry {
         let (high, rest) = address.split_octet();
         let (low, mut rest) = rest.split_octet();
@@ -172,6 +175,7 @@ impl Trie {
     }
 
     /// The entry of a node's slot: that of the nearest slot up to it that has one.
+    #[inline]
     fn entry(&self, node: usize, slot: u8) -> Option<Entry> {
         let node = self.nodes.get(node..)?;
         let header = node.first_chunk::<HEADER>()?;

@@ -7,7 +7,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use arrayvec::ArrayVec;
 
 use crate::cookies::Cookie;
-use crate::query::{MAX_UDP, PLAIN_UDP, Reader};
+use crate::query::{MAX_UDP, PLAIN_UDP};
 
 /// The EDNS option of the server's identifier (RFC 5001).
 pub const OPTION_NSID: u16 = 3;
@@ -21,6 +21,9 @@ pub const OPTION_KEEPALIVE: u16 = 11;
 pub const OPTION_PADDING: u16 = 12;
 /// The EDNS option of extended errors (RFC 8914).
 pub const OPTION_EXTENDED_ERROR: u16 = 15;
+
+/// The most octets of data that the option of a client subnet has.
+pub const MAX_SUBNET: usize = 20;
 
 /// The EDNS of a query (RFC 6891).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -134,42 +137,70 @@ impl ClientSubnet {
     /// an address of another length than the prefix needs, bits beyond the prefix, or a scope in a
     /// query.
     pub fn parse(data: &[u8]) -> Option<Self> {
-        let mut reader = Reader { octets: data, at: 0 };
-        let (family, source_prefix, scope) = (reader.u16()?, reader.u8()?, reader.u8()?);
-        let given = reader.rest();
-        if scope != 0 || given.len() != usize::from(source_prefix).div_ceil(8) {
-            return None;
-        }
-        let beyond = source_prefix % 8;
-        if beyond != 0 && given.last().is_some_and(|last| last << beyond != 0) {
-            return None;
-        }
-        let address = match family {
-            0 if source_prefix == 0 => None,
-            1 if source_prefix <= 32 => Some(IpAddr::V4(Ipv4Addr::from(padded::<4>(given)))),
-            2 if source_prefix <= 128 => Some(IpAddr::V6(Ipv6Addr::from(padded::<16>(given)))),
-            _ => return None,
-        };
-        Some(Self { address, source_prefix })
+        let mut subnet = None;
+        if Self::read(data, &mut subnet) { subnet } else { None }
     }
 
-    /// Writes the option's data for a reply with this scope prefix: family, source prefix and
-    /// address as in the query (RFC 7871 section 7.2.1).
-    pub fn reply(&self, scope_prefix: u8) -> ArrayVec<u8, 20> {
-        let mut data = ArrayVec::new();
-        let family: u8 = match self.address {
-            None => 0,
-            Some(IpAddr::V4(_)) => 1,
-            Some(IpAddr::V6(_)) => 2,
+    /// The same in place; false if it is malformed.
+    #[inline]
+    pub fn read(data: &[u8], to: &mut Option<Self>) -> bool {
+        let Some((&[0, family, source_prefix, 0], given)) = data.split_first_chunk::<4>() else {
+            return false;
         };
-        data.extend([0, family, self.source_prefix, scope_prefix]);
-        let octets = usize::from(self.source_prefix).div_ceil(8);
-        match self.address {
-            None => {}
-            Some(IpAddr::V4(ip)) => data.extend(ip.octets().into_iter().take(octets)),
-            Some(IpAddr::V6(ip)) => data.extend(ip.octets().into_iter().take(octets)),
+        if given.len() != usize::from(source_prefix).div_ceil(8) {
+            return false;
         }
+        match family {
+            1 if source_prefix <= 32 => {
+                let bits = match *given {
+                    [a, b, c] => u32::from(a) << 24 | u32::from(b) << 16 | u32::from(c) << 8,
+                    _ => u32::from_be_bytes(padded(given)),
+                };
+                let address = Some(IpAddr::V4(Ipv4Addr::from_bits(bits)));
+                *to = Some(Self { address, source_prefix });
+                bits.unbounded_shl(source_prefix.into()) == 0
+            }
+            2 if source_prefix <= 128 => {
+                let bits = u128::from_be_bytes(padded(given));
+                let address = Some(IpAddr::V6(Ipv6Addr::from_bits(bits)));
+                *to = Some(Self { address, source_prefix });
+                bits.unbounded_shl(source_prefix.into()) == 0
+            }
+            0 if source_prefix == 0 => {
+                *to = Some(Self { address: None, source_prefix });
+                true
+            }
+            _ => false,
+        }
+    }
+
+    /// The option's data for a reply with this scope prefix: family, source prefix and address as in
+    /// the query (RFC 7871 section 7.2.1).
+    pub fn reply(&self, scope_prefix: u8) -> ArrayVec<u8, MAX_SUBNET> {
+        let (data, length) = self.padded_reply(scope_prefix);
+        let mut data = ArrayVec::from(data);
+        data.truncate(length);
         data
+    }
+
+    /// The same filled up with zeros, and how many octets count.
+    #[inline]
+    pub fn padded_reply(&self, scope_prefix: u8) -> ([u8; MAX_SUBNET], usize) {
+        let mut data = [0; MAX_SUBNET];
+        let [head @ .., _, _, _, _, _, _, _, _, _, _, _, _] = &mut data;
+        match &self.address {
+            Some(IpAddr::V4(ip)) => {
+                let [a, b, c, d] = ip.octets();
+                *head = [0, 1, self.source_prefix, scope_prefix, a, b, c, d];
+            }
+            Some(IpAddr::V6(ip)) => {
+                let (head, octets) = data.split_at_mut(4);
+                head.copy_from_slice(&[0, 2, self.source_prefix, scope_prefix]);
+                octets.copy_from_slice(&ip.octets());
+            }
+            None => *head = [0, 0, self.source_prefix, scope_prefix, 0, 0, 0, 0],
+        }
+        (data, 4 + usize::from(self.source_prefix.min(128)).div_ceil(8))
     }
 }
 

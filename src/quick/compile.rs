@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::locate::place::{Coordinates, Country, RegionId, Subdivision};
 use crate::quick::pools::{Pools, Target};
-use crate::quick::query::{KEY, key_and_hash};
+use crate::quick::query::{KEY, Key, key_and_hash};
 use crate::quick::sessions::Sessions;
 use crate::quick::{Entry, INLINE_TARGETS, Quick, Slot, tag_of};
 use crate::rr::RecordType;
@@ -43,7 +43,9 @@ impl Quick {
             if !is_quick(state, id, balancer) {
                 continue;
             }
-            let Some((key, hash)) = key_and_hash(balancer.name.as_wire()) else { continue };
+            let name = balancer.name.as_wire();
+            let mut key = Key::default();
+            let hash = key_and_hash(name, &mut key);
             let rules = plan.rules(balancer);
             if rules.lists.len() > MAX_RULES {
                 continue;
@@ -53,7 +55,7 @@ impl Quick {
             balancers.push(id);
             entries.push(Entry {
                 key,
-                key_length: u8::try_from(balancer.name.as_wire().len()).unwrap_or(0),
+                key_length: u8::try_from(name.len()).unwrap_or(0),
                 client: balancer.client,
                 depends_on_client: balancer.depends_on_client,
                 ttl: balancer.ttl,

@@ -24,14 +24,16 @@ use std::sync::Arc;
 
 pub use crate::quick::query::{CommonQuery, parse};
 
-use crate::cookies::{Cookies, Judged};
+use crate::cookies::{CLIENT as CLIENT_COOKIE, Judged, SERVER as SERVER_COOKIE};
 use crate::locate::Locator;
-use crate::query::{CLASS_IN, HEADER, MAX_UDP, OPTION_CLIENT_SUBNET, OPTION_COOKIE, Rcode};
+use crate::query::{
+    ClientSubnet, HEADER, MAX_SUBNET, MAX_UDP, OPTION_CLIENT_SUBNET, OPTION_COOKIE,
+};
 use crate::quick::pools::{Pools, Target};
-use crate::quick::query::Key;
+use crate::quick::query::{Key, is_same};
 use crate::quick::sessions::{Asked, Sessions};
 use crate::rr::Ttl;
-use crate::served::{Scoped, Served, Steered};
+use crate::served::{Scoped, Steered};
 use crate::steer::Memory;
 use crate::steer::load_balancer::{ClientSource, LoadBalancerId};
 use crate::steer::pool::{Family, PoolId};
@@ -90,31 +92,31 @@ const _: () = assert!(size_of::<Entry>() == 128, "an entry is two cache lines");
 /// How many targets an entry has room for.
 const INLINE_TARGETS: usize = 4;
 
-/// A query whose name was found, and whose client was located and its cookie judged.
+/// A query whose name was found, and whose client was located.
 #[derive(Clone, Copy, Debug)]
 pub struct Located {
     target: Target,
-    /// The first of the load balancer's counters, and which of them this is.
-    counters: (u32, u16),
+    /// What it is counted as, as far as no session says otherwise.
+    counter: u32,
+    /// The first of the load balancer's counters.
+    first_counter: u32,
     place: u32,
     ttl: Ttl,
     scope: u8,
     session: Option<Asked>,
-    judged: Option<Judged>,
 }
 
 impl Located {
     /// The number of the counter, as far as no session says otherwise.
     #[inline]
     pub fn counter(&self) -> u32 {
-        let (first, choice) = self.counters;
-        first.saturating_add(u32::from(choice))
+        self.counter
     }
 
-    /// What the query's cookie is worth; none if it has none.
+    /// The client subnet of the query and the scope of the answer.
     #[inline]
-    pub fn judged(&self) -> Option<&Judged> {
-        self.judged.as_ref()
+    pub fn scoped(&self, query: &CommonQuery) -> Option<Scoped> {
+        Scoped::new(query.subnet.as_ref(), self.scope)
     }
 }
 
@@ -139,34 +141,40 @@ impl Quick {
 
     /// Locates the client of a query whose name was found, and starts the memory of the pool that it
     /// leads to on its way. None where it takes the long way.
-    #[inline]
+    #[inline(never)]
     pub fn locate(
         &self,
         query: &CommonQuery,
         found: Found,
-        source: IpAddr,
+        source: &IpAddr,
         locator: &Locator,
-        cookies: &Cookies,
     ) -> Option<Located> {
         let entry = self.entries.get(found.0 as usize)?;
-        let subnet = match entry.client {
-            ClientSource::Ecs => query.subnet_address(),
-            ClientSource::Resolver => None,
+        // A subnet that does not locate its client does not count.
+        let known = match (entry.client, &query.subnet) {
+            (ClientSource::Ecs, Some(ClientSubnet { address: Some(address), source_prefix }))
+                if *source_prefix > 0 =>
+            {
+                Some((address, *source_prefix))
+            }
+            _ => None,
         };
-        let address = subnet.unwrap_or_else(|| source.to_canonical());
-        let located = locator.locate(address);
-        let depends = subnet.is_some() && entry.depends_on_client;
-        let mut scope = if depends { located.scope } else { 0 };
+        let (place, length) = match known {
+            Some((address, _)) => locator.find(address),
+            None => locator.find(&source.to_canonical()),
+        };
+        let depends = known.is_some() && entry.depends_on_client;
+        let mut scope = if depends { length } else { 0 };
         let mut session = None;
         if entry.session != 0 {
-            let known =
-                query.subnet.filter(|_| subnet.is_some()).map(|subnet| subnet.source_prefix);
-            let (asked, length) =
-                self.sessions.ask(entry.session, address, known.unwrap_or(u8::MAX))?;
+            let (address, prefix) = match known {
+                Some((address, prefix)) => (*address, prefix),
+                None => (source.to_canonical(), u8::MAX),
+            };
+            let (asked, length) = self.sessions.ask(entry.session, address, prefix)?;
             session = Some(asked);
-            scope = if subnet.is_some() { scope.max(length) } else { scope };
+            scope = if known.is_some() { scope.max(length) } else { scope };
         }
-        let place = located.place_index;
         let rule = *self.profiles.get(entry.profile as usize)?.get(place as usize)?;
         let rule = usize::from(rule);
         let (target, choice) = match usize::from(entry.rules) {
@@ -177,9 +185,9 @@ impl Quick {
                 (*self.targets.get(index)?, *self.choices.get(index)?)
             }
         };
-        let counters = (entry.first_counter, choice);
-        let judged = query.cookie().and_then(|cookie| cookies.judge(cookie, source));
-        Some(Located { target, counters, place, ttl: entry.ttl, scope, session, judged })
+        let first_counter = entry.first_counter;
+        let counter = first_counter.saturating_add(choice.into());
+        Some(Located { target, counter, first_counter, place, ttl: entry.ttl, scope, session })
     }
 
     /// Starts the memory of a query's pool on its way; gives its sequence slot, whose memory is the
@@ -208,7 +216,7 @@ impl Quick {
             let number = slot.entry.checked_sub(1)?;
             if slot.tag == tag {
                 let entry = self.entries.get(number as usize)?;
-                if entry.key_length == query.key_length && entry.key == query.key {
+                if entry.key_length == query.key_length && is_same(&entry.key, &query.key) {
                     return Some(Found(number));
                 }
             }
@@ -216,38 +224,63 @@ impl Quick {
         }
     }
 
-    /// Answers a query into `out`; gives the length of the reply, and what it is counted by. None where it
-    /// takes the long way: no number was drawn, and nothing need be kept of `out` then.
+    /// Answers a query, with what its cookie is worth, into `out`; gives the length of the reply, and what it
+    /// is counted by. None where it takes the long way: no number was drawn, and nothing need be kept of `out` then.
     #[inline]
     pub fn answer(
         &self,
         message: &[u8],
         query: &CommonQuery,
-        located: Located,
+        (located, cookie): (&Located, Option<&Judged>),
         locator: &Locator,
         memory: &impl Memory,
         out: &mut [u8],
     ) -> Option<Short> {
-        let Located { target, place, session, .. } = located;
-        let served = |counter, pool, is_last_resort| Served {
-            steered: Some(Steered { counter, pool: Some(PoolId(pool)), place, is_last_resort }),
-            subnet: Scoped::new(query.subnet, located.scope),
-            ..Served::new(Rcode::NoError)
-        };
-        if let Some(asked) = session {
-            let kept = self.sessions.address(asked, target.pool, query.family, memory)?;
-            let length = write(message, query, &located, kept.address, out)?;
-            // In the pool that is chosen, it is known whether that is the fallback pool.
-            let counter = match kept.pool == target.pool {
-                true => located.counter(),
-                false => located.counters.0.saturating_add(u32::from(kept.choice)),
-            };
-            return Some(Short { length, served: served(counter, kept.pool, false) });
+        match query.family {
+            Family::V4 => {
+                self.answer_with::<4>(message, query, (located, cookie), locator, memory, out)
+            }
+            Family::V6 => {
+                self.answer_with::<16>(message, query, (located, cookie), locator, memory, out)
+            }
+            Family::Host => None,
         }
-        let set = self.pools.set(target, query.family, place, locator)?;
-        let n = memory.next(target.slot + set.slot, set.fingerprint);
-        let length = write(message, query, &located, set.address(n)?, out)?;
-        Some(Short { length, served: served(located.counter(), target.pool, set.is_last_resort) })
+    }
+
+    /// The same with addresses of `N` octets.
+    #[inline]
+    fn answer_with<const N: usize>(
+        &self,
+        message: &[u8],
+        query: &CommonQuery,
+        (located, cookie): (&Located, Option<&Judged>),
+        locator: &Locator,
+        memory: &impl Memory,
+        out: &mut [u8],
+    ) -> Option<Short> {
+        let Located { target, place, ref session, .. } = *located;
+        let (counter, pool, is_last_resort);
+        let address = match session {
+            None => {
+                let set = self.pools.set(target, query.family, place, locator)?;
+                let n = memory.next(target.slot + set.slot, set.fingerprint);
+                (counter, pool) = (located.counter, target.pool);
+                is_last_resort = set.is_last_resort;
+                set.address::<N>(n)?
+            }
+            Some(asked) => {
+                let kept = self.sessions.address(asked, target.pool, query.family, memory)?;
+                // In the pool that is chosen, it is known whether that is the fallback pool.
+                counter = match kept.pool == target.pool {
+                    true => located.counter,
+                    false => located.first_counter.saturating_add(kept.choice.into()),
+                };
+                (pool, is_last_resort) = (kept.pool, false);
+                kept.address.try_into().ok()?
+            }
+        };
+        let length = write(message, query, (located, cookie), address, out)?;
+        Some(Short { length, counter, pool, is_last_resort })
     }
 }
 
@@ -256,8 +289,18 @@ impl Quick {
 pub struct Short {
     /// Its length.
     pub length: usize,
-    /// What was answered.
-    pub served: Served,
+    counter: u32,
+    pool: u32,
+    is_last_resort: bool,
+}
+
+impl Short {
+    /// What the load balancer made of it.
+    #[inline]
+    pub fn steered(&self, located: &Located) -> Steered {
+        let Self { counter, pool, is_last_resort, .. } = *self;
+        Steered { counter, pool: Some(PoolId(pool)), place: located.place, is_last_resort }
+    }
 }
 
 /// The half of a hash that a slot keeps.
@@ -269,66 +312,92 @@ fn tag_of(hash: u64) -> u32 {
     tag
 }
 
+/// The octets of an address record without its data, its name being a pointer (RFC 1035 section 4.1.3).
+const RECORD: usize = 12;
+/// The octets of an option's code and length.
+const OPTION: usize = 4;
+/// The most octets after the question: a record, and an OPT with a subnet and a cookie.
+const TAIL: usize =
+    RECORD + 16 + OPT + OPTION + MAX_SUBNET + OPTION + CLIENT_COOKIE + SERVER_COOKIE;
+
 /// Writes a reply with one address record, as `wire::write` does.
 #[inline]
-fn write(
+fn write<const N: usize>(
     message: &[u8],
     query: &CommonQuery,
-    located: &Located,
-    address: &[u8],
+    (located, cookie): (&Located, Option<&Judged>),
+    address: &[u8; N],
     out: &mut [u8],
 ) -> Option<usize> {
     let question_end = usize::from(query.question_end);
-    let record_type: u16 = match query.family {
-        Family::V4 => 1,
-        Family::V6 => 28,
-        Family::Host => return None,
-    };
-    let [id_high, id_low, flags, ..] = *message.first_chunk::<HEADER>()?;
-    out.get_mut(..question_end)?.copy_from_slice(message.get(..question_end)?);
+    let (question, tail) = out.split_at_mut_checked(question_end)?;
+    let asked = message.get(..question_end)?;
+    copy(asked, question);
+    let [_, _, flags, ..] = *asked.first_chunk::<HEADER>()?;
+    let (_, header) = question.first_chunk_mut::<HEADER>()?.split_first_chunk_mut::<2>()?;
     // QR, AA, and RD as it came; NOERROR; one question, one answer, the OPT.
-    let with_opt = u8::from(query.edns.is_some());
-    let header = [id_high, id_low, 0x84 | (flags & 1), 0, 0, 1, 0, 1, 0, 0, 0, with_opt];
-    out.first_chunk_mut::<HEADER>()?.copy_from_slice(&header);
+    let with_opt = u8::from(query.has_opt);
+    header.copy_from_slice(&[0x84 | (flags & 1), 0, 0, 1, 0, 1, 0, 0, 0, with_opt]);
 
-    let record = out.get_mut(question_end..)?;
-    let [type_high, type_low] = record_type.to_be_bytes();
-    let [class_high, class_low] = CLASS_IN.to_be_bytes();
+    let tail = tail.first_chunk_mut::<TAIL>()?;
+    let record_type: u8 = if N == 4 { 1 } else { 28 };
     let [ttl_0, ttl_1, ttl_2, ttl_3] = located.ttl.seconds().to_be_bytes();
-    let length = u8::try_from(address.len()).ok()?;
-    let fixed = [
-        0xc0, 12, type_high, type_low, class_high, class_low, ttl_0, ttl_1, ttl_2, ttl_3, 0, length,
-    ];
-    record.first_chunk_mut::<12>()?.copy_from_slice(&fixed);
-    record.get_mut(12..12 + address.len())?.copy_from_slice(address);
-    let mut end = question_end + 12 + address.len();
-
-    if let Some(edns) = &query.edns {
-        let option = query.subnet.map(|subnet| subnet.reply(located.scope));
-        let data = option.as_deref().unwrap_or_default();
-        let subnet = if option.is_some() { 4 + data.len() } else { 0 };
-        let cookie = located.judged.as_ref().map(|judged| &judged.reply);
-        let options = subnet + cookie.map_or(0, |cookie| 4 + cookie.len());
-        let opt = out.get_mut(end..end + OPT + options)?;
-        let [size_high, size_low] = MAX_UDP.to_be_bytes();
-        let dnssec_ok = if edns.dnssec_ok { 0x80 } else { 0 };
-        let fixed =
-            [0, 0, 41, size_high, size_low, 0, 0, dnssec_ok, 0, 0, u8::try_from(options).ok()?];
-        opt.first_chunk_mut::<OPT>()?.copy_from_slice(&fixed);
-        if option.is_some() {
-            let [code_high, code_low] = OPTION_CLIENT_SUBNET.to_be_bytes();
-            let head = [code_high, code_low, 0, u8::try_from(data.len()).ok()?];
-            opt.get_mut(OPT..OPT + 4)?.copy_from_slice(&head);
-            opt.get_mut(OPT + 4..OPT + subnet)?.copy_from_slice(data);
-        }
-        if let Some(cookie) = cookie {
-            let [code_high, code_low] = OPTION_COOKIE.to_be_bytes();
-            let head = [code_high, code_low, 0, u8::try_from(cookie.len()).ok()?];
-            let (to_head, to_data) = opt.get_mut(OPT + subnet..)?.split_first_chunk_mut::<4>()?;
-            *to_head = head;
-            to_data.copy_from_slice(cookie);
-        }
-        end += OPT + options;
+    // A pointer to the question's name, type, class IN, TTL, length.
+    let length = N.to_le_bytes()[0];
+    let fixed = [0xc0, 12, 0, record_type, 0, 1, ttl_0, ttl_1, ttl_2, ttl_3, 0, length];
+    tail[..RECORD].copy_from_slice(&fixed);
+    tail[RECORD..RECORD + N].copy_from_slice(address);
+    if !query.has_opt {
+        return Some(question_end + RECORD + N);
     }
-    Some(end)
+
+    let (fixed, to_options) = tail[RECORD + N..].split_at_mut(OPT);
+    let mut length = 0;
+    if let Some(subnet) = &query.subnet {
+        let (data, data_length) = subnet.padded_reply(located.scope);
+        let [code_high, code_low] = OPTION_CLIENT_SUBNET.to_be_bytes();
+        let head = [code_high, code_low, 0, data_length.to_le_bytes()[0]];
+        to_options[..OPTION].copy_from_slice(&head);
+        // What of it is beyond its length is overwritten, or not sent.
+        to_options[OPTION..OPTION + MAX_SUBNET].copy_from_slice(&data);
+        length = OPTION + data_length;
+    }
+    if let Some(Judged { reply: cookie, .. }) = cookie {
+        let [code_high, code_low] = OPTION_COOKIE.to_be_bytes();
+        let head = [code_high, code_low, 0, cookie.len().to_le_bytes()[0]];
+        let (to_head, to_data) = to_options.get_mut(length..)?.split_first_chunk_mut::<OPTION>()?;
+        *to_head = head;
+        *to_data.first_chunk_mut()? = *cookie;
+        length += OPTION + cookie.len();
+    }
+    let [size_high, size_low] = MAX_UDP.to_be_bytes();
+    let dnssec_ok = if query.dnssec_ok { 0x80 } else { 0 };
+    let length_low = length.to_le_bytes()[0];
+    fixed.copy_from_slice(&[0, 0, 41, size_high, size_low, 0, 0, dnssec_ok, 0, 0, length_low]);
+    Some(question_end + RECORD + N + OPT + length)
+}
+
+/// Copies octets to as many; those of most questions without a call.
+#[inline]
+fn copy(from: &[u8], to: &mut [u8]) {
+    const PART: usize = 32;
+    if from.len() <= 2 * PART
+        && let (Some(first), Some(last)) = (from.first_chunk::<PART>(), from.last_chunk::<PART>())
+        && let Some(to) = to.get_mut(..from.len())
+    {
+        // The parts overlap.
+        if let Some(to) = to.first_chunk_mut() {
+            *to = *first;
+        }
+        if let Some(to) = to.last_chunk_mut() {
+            *to = *last;
+        }
+    } else {
+        copy_any(from, to);
+    }
+}
+
+#[inline(never)]
+fn copy_any(from: &[u8], to: &mut [u8]) {
+    to.iter_mut().zip(from).for_each(|(to, from)| *to = *from);
 }

@@ -74,8 +74,7 @@ struct SetHead {
 pub(super) struct Set<'q> {
     /// The schedule, then the addresses.
     octets: &'q [u8],
-    set: SetHead,
-    address_length: usize,
+    schedule_length: u16,
     /// Which of the pool's sequence slots counts its answers.
     pub(super) slot: u32,
     /// Tells it from others of that slot.
@@ -208,16 +207,10 @@ impl Pools {
             return None;
         }
         let octets = if set.is_inline { &head.octets[..] } else { &self.octets[..] };
-        let address_length = match family {
-            Family::V4 => 4,
-            Family::V6 => 16,
-            Family::Host => return None,
-        };
         let (slot, fingerprint) = (u32::from(set.slot), set.fingerprint);
         Some(Set {
             octets: octets.get(set.first as usize..)?,
-            set,
-            address_length,
+            schedule_length: set.schedule_length,
             slot,
             fingerprint,
             is_last_resort: set.is_last_resort,
@@ -226,12 +219,12 @@ impl Pools {
 }
 
 impl<'q> Set<'q> {
-    /// The address that the n-th answer carries.
+    /// The address of `N` octets that the n-th answer carries.
     #[inline]
-    pub(super) fn address(&self, n: u32) -> Option<&'q [u8]> {
-        let schedule_length = u32::from(self.set.schedule_length);
-        let member = *self.octets.get((n % schedule_length) as usize)?;
-        let at = schedule_length as usize + usize::from(member) * self.address_length;
-        self.octets.get(at..at + self.address_length)
+    pub(super) fn address<const N: usize>(&self, n: u32) -> Option<&'q [u8; N]> {
+        let schedule_length = u32::from(self.schedule_length);
+        let (schedule, addresses) = self.octets.split_at_checked(schedule_length as usize)?;
+        let member = *schedule.get(n.checked_rem(schedule_length)? as usize)?;
+        addresses.get(usize::from(member) * N..)?.first_chunk()
     }
 }

@@ -120,7 +120,7 @@ impl Sessions {
     #[inline]
     pub(super) fn address(
         &self,
-        asked: Asked,
+        asked: &Asked,
         chosen: u32,
         family: Family,
         kept: &impl KeptSessions,

@@ -31,19 +31,31 @@ const CUT: c_int = libc::MSG_TRUNC;
 #[repr(C, align(8))]
 struct Control([u8; CONTROL]);
 
+/// A datagram and its reply.
+#[repr(C, align(64))]
+struct Slot {
+    query: [u8; MAX_QUERY],
+    reply: [u8; MAX_REPLY],
+    query_part: iovec,
+    /// Its length is that of the reply; 0 if there is none.
+    reply_part: iovec,
+    name: sockaddr_in6,
+    control: Control,
+}
+
 /// Buffers for a number of datagrams, and their replies.
 pub struct Batch {
-    queries: Box<[[u8; MAX_QUERY]]>,
-    replies: Box<[[u8; MAX_REPLY]]>,
-    names: Box<[sockaddr_in6]>,
-    controls: Box<[Control]>,
-    query_parts: Box<[iovec]>,
-    reply_parts: Box<[iovec]>,
+    slots: Box<[Slot]>,
     received: Box<[mmsghdr]>,
     sent: Box<[mmsghdr]>,
     with_control: bool,
     count: usize,
-    replied: usize,
+}
+
+/// A received query, and room for its reply.
+pub struct Exchange<'b> {
+    slot: &'b mut Slot,
+    length: usize,
 }
 
 // SAFETY: the pointers in the headers point into boxed slices that move with the batch.
@@ -51,7 +63,28 @@ unsafe impl Send for Batch {}
 
 impl std::fmt::Debug for Batch {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Batch").field("size", &self.queries.len()).finish_non_exhaustive()
+        f.debug_struct("Batch").field("size", &self.slots.len()).finish_non_exhaustive()
+    }
+}
+
+impl Exchange<'_> {
+    /// What was received, and where its reply is written.
+    #[inline]
+    pub fn parts(&mut self) -> (&[u8], &mut [u8; MAX_REPLY]) {
+        // No query is longer than its buffer.
+        (self.slot.query.get(..self.length).unwrap_or_default(), &mut self.slot.reply)
+    }
+
+    /// The port that it came from.
+    pub fn port(&self) -> u16 {
+        // At the same place in both families' addresses.
+        u16::from_be(self.slot.name.sin6_port)
+    }
+
+    /// Has the first octets of the reply sent with the batch, so many.
+    #[inline]
+    pub fn send(self, length: usize) {
+        self.slot.reply_part.iov_len = length.min(MAX_REPLY);
     }
 }
 
@@ -63,26 +96,32 @@ impl Batch {
         // SAFETY: all of these are plain C structures for which zeros are a valid value.
         let (name, part, header) =
             unsafe { (zeroed::<sockaddr_in6>(), zeroed::<iovec>(), zeroed::<mmsghdr>()) };
+        let slot = |_| Slot {
+            query: [0; MAX_QUERY],
+            reply: [0; MAX_REPLY],
+            query_part: part,
+            reply_part: part,
+            name,
+            control: Control([0; CONTROL]),
+        };
         let mut batch = Self {
-            queries: vec![[0; MAX_QUERY]; size].into(),
-            replies: vec![[0; MAX_REPLY]; size].into(),
-            names: vec![name; size].into(),
-            controls: vec![Control([0; CONTROL]); size].into(),
-            query_parts: vec![part; size].into(),
-            reply_parts: vec![part; size].into(),
+            slots: (0..size).map(slot).collect(),
             received: vec![header; size].into(),
             sent: vec![header; size].into(),
             with_control,
-            count: 0,
-            replied: 0,
+            // All headers are to be set before the first datagrams.
+            count: size,
         };
-        for i in 0..size {
-            batch.query_parts[i] =
-                iovec { iov_base: batch.queries[i].as_mut_ptr().cast(), iov_len: MAX_QUERY };
-            let header = &mut batch.received[i].msg_hdr;
-            header.msg_name = (&raw mut batch.names[i]).cast();
-            header.msg_iov = &raw mut batch.query_parts[i];
+        let headers = batch.received.iter_mut().zip(&mut batch.sent);
+        for (slot, (received, sent)) in batch.slots.iter_mut().zip(headers) {
+            slot.query_part =
+                iovec { iov_base: slot.query.as_mut_ptr().cast(), iov_len: MAX_QUERY };
+            slot.reply_part.iov_base = slot.reply.as_mut_ptr().cast();
+            let header = &mut received.msg_hdr;
+            header.msg_name = (&raw mut slot.name).cast();
+            header.msg_iov = &raw mut slot.query_part;
             header.msg_iovlen = 1;
+            sent.msg_hdr.msg_iovlen = 1;
         }
         batch
     }
@@ -93,19 +132,20 @@ impl Batch {
     /// # Errors
     /// What the system says.
     pub fn receive(&mut self, socket: &UdpSocket) -> io::Result<usize> {
-        (self.count, self.replied) = (0, 0);
-        for (header, control) in self.received.iter_mut().zip(&mut self.controls) {
+        let used = std::mem::take(&mut self.count);
+        for (header, slot) in self.received.iter_mut().zip(&mut self.slots).take(used) {
+            slot.reply_part.iov_len = 0;
             // The kernel overwrote these with what the datagrams before had.
             let header = &mut header.msg_hdr;
             header.msg_namelen = size_as_socklen::<sockaddr_in6>();
             header.msg_flags = 0;
             if self.with_control {
-                header.msg_control = (&raw mut *control).cast();
+                header.msg_control = (&raw mut slot.control).cast();
                 header.msg_controllen = CONTROL as _;
             }
         }
         let length = c_uint::try_from(self.received.len()).unwrap_or(1);
-        // SAFETY: `received` has `length` headers, whose pointers are into this batch's slices.
+        // SAFETY: `received` has `length` headers, whose pointers are into this batch's slots.
         let count = unsafe {
             libc::recvmmsg(
                 socket.as_raw_fd(),
@@ -128,62 +168,37 @@ impl Batch {
         }
     }
 
-    /// A received query, where it came from, and room for its reply. None for one that did not fit
-    /// its buffer or has no address that could be replied to.
+    /// The received queries, each with where it came from. None for one that did not fit its buffer or
+    /// has no address that could be replied to.
     #[inline]
-    pub fn query(&mut self, i: usize) -> Option<(&[u8], IpAddr, &mut [u8; MAX_REPLY])> {
-        let header = self.received.get(i).filter(|_| i < self.count)?;
-        if header.msg_hdr.msg_flags & CUT != 0 {
-            return None;
-        }
-        let source = address(self.names.get(i)?)?;
-        let query = self.queries.get(i)?.get(..header.msg_len as usize)?;
-        Some((query, source, self.replies.get_mut(i)?))
+    pub fn received(&self) -> impl Iterator<Item = Option<(&[u8], IpAddr)>> {
+        self.received.iter().zip(&self.slots).take(self.count).map(|(header, slot)| {
+            if header.msg_hdr.msg_flags & CUT != 0 {
+                return None;
+            }
+            Some((slot.query.get(..header.msg_len as usize)?, address(&slot.name)?))
+        })
     }
 
-    /// The port that query `i` comes from; none if there is no such query.
-    pub fn port(&self, i: usize) -> Option<u16> {
-        // At the same place in both families' addresses.
-        self.names.get(i).map(|name| u16::from_be(name.sin6_port))
-    }
-
-    /// Puts the reply to query `i` into line, with the length that was written of it.
+    /// The same from one of them on, with room for their replies.
     #[inline]
-    pub fn reply(&mut self, i: usize, length: usize) {
-        let slot = self.replied;
-        if i >= self.count || slot >= self.sent.len() || length > MAX_REPLY {
-            return;
-        }
-        self.reply_parts[slot] =
-            iovec { iov_base: self.replies[i].as_mut_ptr().cast(), iov_len: length };
-        let received = &self.received[i].msg_hdr;
-        let (name, name_length) = (received.msg_name, received.msg_namelen);
-        let (control, control_length) = (received.msg_control, received.msg_controllen);
-        let header = &mut self.sent[slot].msg_hdr;
-        header.msg_name = name;
-        header.msg_namelen = name_length;
-        header.msg_iov = &raw mut self.reply_parts[slot];
-        header.msg_iovlen = 1;
-        if self.with_control && control_length > 0 {
-            #[allow(clippy::unnecessary_cast, reason = "its type differs between C libraries")]
-            leave_from_arrival(&mut self.controls[i], control_length as usize);
-            header.msg_control = control;
-            header.msg_controllen = control_length;
-        } else {
-            header.msg_control = std::ptr::null_mut();
-            header.msg_controllen = 0;
-        }
-        self.replied += 1;
+    pub fn exchanges(&mut self, first: usize) -> impl Iterator<Item = Exchange<'_>> {
+        let received = self.received.get(first..self.count).unwrap_or_default();
+        let slots = self.slots.get_mut(first..).unwrap_or_default();
+        let exchange =
+            |(header, slot): (&mmsghdr, _)| Exchange { slot, length: header.msg_len as usize };
+        received.iter().zip(slots).map(exchange)
     }
 
-    /// Sends the replies that are in line. One that cannot be sent (its client's address is
+    /// Sends the replies that were written. One that cannot be sent (its client's address is
     /// unreachable) is passed over. Gives the number that were sent.
     pub fn send(&mut self, socket: &UdpSocket) -> usize {
+        let written = self.line_up();
         let (mut next, mut sent) = (0, 0);
-        while next < self.replied {
-            let rest = &mut self.sent[next..self.replied];
+        while next < written {
+            let rest = &mut self.sent[next..written];
             let length = c_uint::try_from(rest.len()).unwrap_or(1);
-            // SAFETY: `rest` has `length` headers, whose pointers are into this batch's slices.
+            // SAFETY: `rest` has `length` headers, whose pointers are into this batch's slots.
             let count = unsafe { libc::sendmmsg(socket.as_raw_fd(), rest.as_mut_ptr(), length, 0) };
             match usize::try_from(count) {
                 Ok(count) if count > 0 => {
@@ -195,8 +210,34 @@ impl Batch {
                 _ => next += 1,
             }
         }
-        self.replied = 0;
         sent
+    }
+
+    /// Puts the headers of the replies that were written one after the other; gives their number.
+    fn line_up(&mut self) -> usize {
+        let mut written = 0;
+        let mut sent = self.sent.iter_mut();
+        for (received, slot) in self.received.iter().zip(&mut self.slots).take(self.count) {
+            if slot.reply_part.iov_len == 0 {
+                continue;
+            }
+            let Some(sent) = sent.next() else { break };
+            let (received, sent) = (&received.msg_hdr, &mut sent.msg_hdr);
+            sent.msg_name = received.msg_name;
+            sent.msg_namelen = received.msg_namelen;
+            sent.msg_iov = &raw mut slot.reply_part;
+            if self.with_control {
+                sent.msg_control = std::ptr::null_mut();
+                sent.msg_controllen = received.msg_controllen;
+                if received.msg_controllen > 0 {
+                    #[allow(clippy::unnecessary_cast, reason = "C libraries differ in its type")]
+                    leave_from_arrival(&mut slot.control, received.msg_controllen as usize);
+                    sent.msg_control = received.msg_control;
+                }
+            }
+            written += 1;
+        }
+        written
     }
 }
 

@@ -261,13 +261,14 @@ fn attempt(
 
 /// What was answered, by the answer and the octets that were written of it.
 fn served(answer: &Answer<'_>, edns: Option<Edns>, out: &[u8]) -> Served {
+    let subnet = edns.and_then(|edns| edns.client_subnet);
     Served {
         zone: answer.zone,
         // Where the names after it made it another answer than the load balancer's, it is the zone's.
         steered: answer
             .steered
             .filter(|_| matches!(answer.rcode, Rcode::NoError | Rcode::ServFail)),
-        subnet: Scoped::new(edns.and_then(|edns| edns.client_subnet), answer.ecs_scope),
+        subnet: Scoped::new(subnet.as_ref(), answer.ecs_scope),
         is_truncated: out.get(2).is_some_and(|flags| flags & TRUNCATED != 0),
         ..Served::new(answer.rcode)
     }

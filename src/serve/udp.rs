@@ -13,14 +13,14 @@ use std::time::{Duration, Instant, SystemTime};
 
 use tracing::{error, warn};
 
-use crate::cookies::Cookies;
+use crate::cookies::{Cookies, Judged};
 use crate::limit::{Limiter, Verdict};
 use crate::query_log::{QueryLog, Sampler};
-use crate::quick::{self, CommonQuery, Quick, Short};
+use crate::quick::{self, CommonQuery, Quick};
 use crate::respond::Responder;
-use crate::serve::live::{Live, Moment};
-use crate::serve::mmsg::Batch;
-use crate::serve::reply::{self, Arrival};
+use crate::serve::live::{Live, Moment, Reader};
+use crate::serve::mmsg::{Batch, Exchange};
+use crate::serve::reply::{self, Arrival, Made};
 use crate::serve::secrets::fill_random;
 use crate::serve::sessions::{SharedSessions, Tick};
 use crate::serve::traffic::Traffic;
@@ -79,18 +79,11 @@ fn pin(core: usize) {
 }
 
 fn work(socket: &UdpSocket, settings: WorkerSettings, live: &Live, stop: &AtomicBool) {
-    let mut batch = Batch::new(settings.batch, settings.reports_arrival);
-    let mut reader = live.reader();
-    let mut sequences = OwnSequences::with_sessions(Arc::clone(live.sessions()));
-    let limiter = Limiter::new(seed(), settings.workers);
-    let mut steps = Steps::new(settings.batch, limiter, live.query_log().map(QueryLog::sampler));
-    let mut counters = OwnCounters::new(live);
-    let mut batches: u32 = 0;
+    let mut worker = Worker::new(settings, live);
     let mut failing = false;
-    let start = Instant::now();
     while !stop.load(Ordering::Relaxed) {
-        let count = match batch.receive(socket) {
-            Ok(count) => count,
+        match worker.take_batch(socket) {
+            Ok(()) => failing = false,
             Err(fault) => {
                 // An unreachable client's ICMP error comes up here too: go on, but do not spin.
                 if !failing {
@@ -98,29 +91,65 @@ fn work(socket: &UdpSocket, settings: WorkerSettings, live: &Live, stop: &Atomic
                 }
                 failing = true;
                 std::thread::sleep(Duration::from_millis(1));
-                continue;
             }
-        };
-        failing = false;
-        let moment = reader.load();
-        sequences.follow(moment);
-        counters.follow(moment);
-        let elapsed = start.elapsed();
+        }
+    }
+}
+
+/// What a worker has to itself.
+struct Worker<'l> {
+    live: &'l Live,
+    batch: Batch,
+    reader: Reader,
+    sequences: OwnSequences,
+    steps: Steps,
+    counters: OwnCounters,
+    /// When it began.
+    start: Instant,
+    /// How many batches were answered.
+    batches: u32,
+}
+
+impl<'l> Worker<'l> {
+    fn new(settings: WorkerSettings, live: &'l Live) -> Self {
+        let limiter = Limiter::new(seed(), settings.workers);
+        Self {
+            live,
+            batch: Batch::new(settings.batch, settings.reports_arrival),
+            reader: live.reader(),
+            sequences: OwnSequences::with_sessions(Arc::clone(live.sessions())),
+            steps: Steps::new(settings.batch, limiter, live.query_log().map(QueryLog::sampler)),
+            counters: OwnCounters::new(live),
+            start: Instant::now(),
+            batches: 0,
+        }
+    }
+
+    /// Waits for a batch of queries, not longer than [`WAIT`], and answers it. Never inlined:
+    /// benches/instructions.sh counts what is in here.
+    #[inline(never)]
+    fn take_batch(&mut self, socket: &UdpSocket) -> io::Result<()> {
+        let count = self.batch.receive(socket)?;
+        let moment = self.reader.load();
+        self.sequences.follow(moment);
+        self.counters.follow(moment);
+        let elapsed = self.start.elapsed();
         let turn = Turn {
             moment,
-            sequences: &sequences,
-            cookies: live.cookies(),
-            tally: counters.tally(),
+            sequences: &self.sequences,
+            cookies: self.live.cookies(),
+            tally: self.counters.tally(),
             now: u32::try_from(elapsed.as_micros() & u128::from(u32::MAX)).unwrap_or(0),
         };
-        steps.answer(&mut batch, count, &turn);
-        batch.send(socket);
+        self.steps.answer(&mut self.batch, count, &turn);
+        self.batch.send(socket);
         // A clock read for some batches, not for each; those that timed out have nothing to tell.
-        batches = batches.wrapping_add(u32::from(count > 0));
-        if count > 0 && batches.is_multiple_of(TIMED) {
-            let took = start.elapsed().saturating_sub(elapsed);
-            counters.fixed.times.add::<Alone>(took, count as u64);
+        self.batches = self.batches.wrapping_add(u32::from(count > 0));
+        if count > 0 && self.batches.is_multiple_of(TIMED) {
+            let took = self.start.elapsed().saturating_sub(elapsed);
+            self.counters.fixed.times.add::<Alone>(took, count as u64);
         }
+        Ok(())
     }
 }
 
@@ -150,130 +179,114 @@ impl<'t> Turn<'t> {
     }
 }
 
+/// A query of a batch, as far as it has come on the short way. It is written over with each batch: moving it
+/// about costs more than reading it.
+#[derive(Clone, Copy, Debug)]
+struct Step {
+    /// Where it came from; none if it cannot be replied to.
+    source: Option<IpAddr>,
+    /// What was read, if it is a common query.
+    query: CommonQuery,
+    is_common: bool,
+    /// Its name; none if it is not common.
+    found: Option<quick::Found>,
+    located: Option<quick::Located>,
+    /// What its cookie is worth; none if it has none.
+    judged: Option<Judged>,
+    /// The bucket that its answer is counted in; none if that is not limited.
+    bucket: Option<u64>,
+}
+
+impl Step {
+    const EMPTY: Self = Self {
+        source: None,
+        query: CommonQuery::EMPTY,
+        is_common: false,
+        found: None,
+        located: None,
+        judged: None,
+        bucket: None,
+    };
+}
+
 /// Takes a batch through the steps of the short way, each step for the whole batch: what a query
 /// needs from memory for its next step arrives while the others are worked on.
 #[derive(Debug)]
 struct Steps {
-    queries: Vec<Option<CommonQuery>>,
-    found: Vec<Option<quick::Found>>,
-    located: Vec<Option<quick::Located>>,
-    /// The buckets that their answers are counted in; none for those that are not limited.
-    buckets: Vec<Option<u64>>,
-    limiter: Limiter,
-    /// What chooses answers for the log of queries, if there is one.
-    sampler: Option<Sampler>,
+    steps: Box<[Step]>,
+    finish: Finish,
 }
 
 impl Steps {
     fn new(batch: usize, limiter: Limiter, sampler: Option<Sampler>) -> Self {
-        Self {
-            queries: vec![None; batch],
-            found: vec![None; batch],
-            located: vec![None; batch],
-            buckets: vec![None; batch],
-            limiter,
-            sampler,
-        }
+        Self { steps: vec![Step::EMPTY; batch].into(), finish: Finish { limiter, sampler } }
     }
 
     /// Answers a batch: the common queries the short way, the others the long way.
     fn answer(&mut self, batch: &mut Batch, count: usize, turn: &Turn<'_>) {
-        // A fault in one answer is that answer's failure, and the long way says which it is.
-        let short = AssertUnwindSafe(|| self.look_up(batch, count, turn));
+        let short = AssertUnwindSafe(|| self.look_up(batch, turn));
         if catch_unwind(short).is_err() {
-            self.located.fill(None);
+            self.steps.iter_mut().for_each(|step| step.located = None);
             turn.tally.count_fault();
             error!("the short way panicked; the batch takes the long way");
         }
-        for i in 0..count {
-            if let Some(length) = self.reply(batch, i, turn) {
-                batch.reply(i, length);
+        let mut next = 0;
+        while next < count {
+            let steps = self.steps.get(next..).unwrap_or_default();
+            let rest = AssertUnwindSafe(|| {
+                for (step, exchange) in steps.iter().zip(batch.exchanges(next)) {
+                    self.finish.reply(step, exchange, turn);
+                    next += 1;
+                }
+            });
+            if catch_unwind(rest).is_ok() {
+                return;
             }
+            turn.tally.count_fault();
+            error!("the short way panicked; the query takes the long way");
+            // The fault is that answer's failure, and the long way says which it is.
+            let step = self.steps.get_mut(next);
+            next += usize::from(step.and_then(|step| step.located.take()).is_none());
         }
-    }
-
-    /// Answers one query of a batch; none if it gets no reply.
-    #[inline]
-    fn reply(&mut self, batch: &mut Batch, i: usize, turn: &Turn<'_>) -> Option<usize> {
-        let port = batch.port(i);
-        let Some((message, source, out)) = batch.query(i) else {
-            turn.tally.count_dropped(Dropped::Unreadable);
-            return None;
-        };
-        let query = self.queries.get(i).and_then(Option::as_ref);
-        let located = self.located.get(i).and_then(Option::as_ref);
-        let Moment { state, quick, .. } = turn.moment;
-        let short = query.zip(located).and_then(|(query, located)| {
-            let short =
-                || quick.answer(message, query, *located, &state.locator, turn.sequences, out);
-            catch_unwind(AssertUnwindSafe(short)).unwrap_or_default()
-        });
-        let arrival = Arrival::datagram(source, &turn.cookies);
-        let (length, mut served, bucket) = match short {
-            Some(Short { length, served }) => {
-                (length, served, self.buckets.get(i).copied().flatten())
-            }
-            None => {
-                let Some(made) = reply::make(message, &arrival, &turn.responder(), out) else {
-                    turn.tally.count_dropped(Dropped::of(message));
-                    return None;
-                };
-                let key = || self.limiter.key(&state.rate_limit, source, made.equal);
-                (made.length, made.served, if made.is_proven { None } else { key() })
-            }
-        };
-        if let Some(bucket) = bucket {
-            served.verdict = self.limiter.count(&state.rate_limit, bucket, turn.now);
-        }
-        turn.tally.count(&served);
-        let length = match served.verdict {
-            Verdict::Send => Some(length),
-            Verdict::Truncate => reply::truncated(message, &arrival, out),
-            Verdict::Drop => None,
-        };
-        if let Some(sampler) = &mut self.sampler
-            && sampler.takes()
-        {
-            let reply = out.get(..length.unwrap_or(0)).unwrap_or_default();
-            let (client, messages) = ((source, port), (message, reply));
-            let generation = turn.moment.generation;
-            sampler.log().push(SystemTime::now(), client, &served, generation, messages);
-        }
-        length
     }
 
     /// Reads the batch's common queries, finds their names, and locates their clients. The steps are
     /// loops of their own, short enough for the processor to wait for the memory of several queries
     /// at once.
-    fn look_up(&mut self, batch: &mut Batch, count: usize, turn: &Turn<'_>) {
+    fn look_up(&mut self, batch: &Batch, turn: &Turn<'_>) {
         let Moment { state, quick, .. } = turn.moment;
-        let (mut approached, mut counters) = (0, 0);
-        for (i, query) in self.queries.iter_mut().enumerate().take(count) {
-            *query = batch.query(i).and_then(|(message, _, _)| quick::parse(message));
-            if let Some(query) = query {
-                approached ^= quick.approach(query);
+        let (mut approached, mut counters, mut count) = (0, 0, 0);
+        for (step, received) in self.steps.iter_mut().zip(batch.received()) {
+            count += 1;
+            step.source = received.map(|(_, source)| source);
+            step.is_common = received.is_some_and(|(message, _)| step.query.read(message));
+            if step.is_common {
+                approached ^= quick.approach(&step.query);
             }
         }
-        for (query, found) in self.queries.iter().zip(&mut self.found).take(count) {
-            *found = query.as_ref().and_then(|query| quick.find(query));
+        let steps = self.steps.get_mut(..count).unwrap_or_default();
+        for step in &mut *steps {
+            step.found = if step.is_common { quick.find(&step.query) } else { None };
         }
-        let found = self.queries.iter().zip(&self.found).zip(&mut self.buckets);
-        let found = found.enumerate().take(count);
-        for ((i, ((query, found), bucket)), located) in found.zip(&mut self.located) {
-            *located = query.as_ref().and_then(|query| {
-                let (_, source, _) = batch.query(i)?;
-                let located =
-                    quick.locate(query, (*found)?, source, &state.locator, &turn.cookies)?;
-                let is_proven = is_proven(&located);
-                let key = || self.limiter.key(&state.rate_limit, source, query.answer_hash());
-                *bucket = if is_proven { None } else { key() };
-                is_answered(&located, state).then_some(located)
-            });
+        for step in &mut *steps {
+            step.located = None;
+            let Step { source: Some(source), query, found: Some(found), .. } = step else {
+                continue;
+            };
+            step.judged = query.cookie().and_then(|cookie| turn.cookies.judge(cookie, *source));
+            if !is_answered(step.judged.as_ref(), state) {
+                continue;
+            }
+            step.bucket = match step.judged {
+                Some(Judged { is_valid: true, .. }) => None,
+                _ => self.finish.limiter.key(&state.rate_limit, source, query.answer_hash()),
+            };
+            step.located = quick.locate(query, *found, source, &state.locator);
         }
-        for (located, bucket) in self.located.iter().zip(&self.buckets).take(count) {
+        for Step { located, bucket, .. } in steps {
             let Some(located) = located else { continue };
             counters ^= turn.tally.approach(located.counter());
-            approached ^= bucket.map_or(0, |bucket| self.limiter.approach(bucket));
+            approached ^= bucket.map_or(0, |bucket| self.finish.limiter.approach(bucket));
             if let Some((tags, key)) = quick.approach_session(located) {
                 approached ^= tags ^ turn.sequences.approach_session(key);
                 continue;
@@ -285,16 +298,113 @@ impl Steps {
     }
 }
 
-/// True if the client has the address that it claims.
-#[inline]
-fn is_proven(located: &quick::Located) -> bool {
-    located.judged().is_some_and(|judged| judged.is_valid)
+/// What becomes of answers: they are limited, counted, logged and sent.
+#[derive(Debug)]
+struct Finish {
+    limiter: Limiter,
+    /// What chooses answers for the log of queries, if there is one.
+    sampler: Option<Sampler>,
+}
+
+/// An answer that was written.
+struct Written {
+    length: usize,
+    served: Served,
+    /// The bucket that it is counted in; none if that is not limited.
+    bucket: Option<u64>,
+}
+
+impl Finish {
+    /// Answers one query of a batch, if it gets a reply.
+    #[inline]
+    fn reply(&mut self, step: &Step, mut exchange: Exchange<'_>, turn: &Turn<'_>) {
+        let Moment { state, quick, .. } = turn.moment;
+        let Step { query, judged, located, bucket, .. } = step;
+        let short = located.as_ref().and_then(|located| {
+            let (message, out) = exchange.parts();
+            let way = (located, judged.as_ref());
+            let short = quick.answer(message, query, way, &state.locator, turn.sequences, out)?;
+            Some((short, short.steered(located), located.scoped(query)))
+        });
+        match short {
+            Some((short, steered, subnet)) if bucket.is_none() && self.sampler.is_none() => {
+                turn.tally.count_usual(&steered, subnet);
+                exchange.send(short.length);
+            }
+            Some((short, steered, subnet)) => {
+                let served = Served::steered(steered, subnet);
+                let written = Written { length: short.length, served, bucket: *bucket };
+                self.finish(step, exchange, turn, written);
+            }
+            None => self.reply_long(step, exchange, turn),
+        }
+    }
+
+    /// The same the long way.
+    #[inline(never)]
+    fn reply_long(&mut self, step: &Step, mut exchange: Exchange<'_>, turn: &Turn<'_>) {
+        let Some(source) = step.source else {
+            turn.tally.count_dropped(Dropped::Unreadable);
+            return;
+        };
+        let arrival = Arrival::datagram(source, &turn.cookies);
+        let (message, out) = exchange.parts();
+        let Some(made) = reply::make(message, &arrival, &turn.responder(), out) else {
+            turn.tally.count_dropped(Dropped::of(message));
+            return;
+        };
+        let settings = &turn.moment.state.rate_limit;
+        let key = || self.limiter.key(settings, &source, made.equal);
+        let bucket = if made.is_proven { None } else { key() };
+        let Made { length, served, .. } = made;
+        self.finish(step, exchange, turn, Written { length, served, bucket });
+    }
+
+    /// Limits, counts, logs and sends an answer that was written.
+    #[inline(never)]
+    fn finish(
+        &mut self,
+        step: &Step,
+        mut exchange: Exchange<'_>,
+        turn: &Turn<'_>,
+        written: Written,
+    ) {
+        let (Written { length, mut served, bucket }, Some(source)) = (written, step.source) else {
+            return;
+        };
+        let port = exchange.port();
+        let (message, out) = exchange.parts();
+        if let Some(bucket) = bucket {
+            let settings = &turn.moment.state.rate_limit;
+            served.verdict = self.limiter.count(settings, bucket, turn.now);
+        }
+        turn.tally.count(&served);
+        let length = match served.verdict {
+            Verdict::Send => Some(length),
+            Verdict::Truncate => {
+                let arrival = Arrival::datagram(source, &turn.cookies);
+                reply::truncated(message, &arrival, out)
+            }
+            Verdict::Drop => None,
+        };
+        if let Some(sampler) = &mut self.sampler
+            && sampler.takes()
+        {
+            let reply = out.get(..length.unwrap_or(0)).unwrap_or_default();
+            let (client, messages) = ((source, Some(port)), (message, reply));
+            let generation = turn.moment.generation;
+            sampler.log().push(SystemTime::now(), client, &served, generation, messages);
+        }
+        if let Some(length) = length {
+            exchange.send(length);
+        }
+    }
 }
 
 /// True if nothing more is asked of a client before it is answered.
 #[inline]
-fn is_answered(located: &quick::Located, state: &State) -> bool {
-    !state.require_cookies || located.judged().is_none_or(|judged| judged.is_valid)
+fn is_answered(judged: Option<&Judged>, state: &State) -> bool {
+    !state.require_cookies || judged.is_none_or(|judged| judged.is_valid)
 }
 
 /// Answers one datagram into `out` as a worker does, but for response rate limiting: the short way if it is
@@ -311,12 +421,15 @@ pub fn answer_and_tell(
     let Responder { state, sequences, .. } = responder;
     let short = quick::parse(message).and_then(|query| {
         let found = quick.find(&query)?;
-        let located = quick.locate(&query, found, source, &state.locator, cookies)?;
-        if !is_answered(&located, state) {
+        let judged = query.cookie().and_then(|cookie| cookies.judge(cookie, source));
+        if !is_answered(judged.as_ref(), state) {
             return None;
         }
-        let short = quick.answer(message, &query, located, &state.locator, *sequences, out)?;
-        Some((short.length, short.served))
+        let located = quick.locate(&query, found, &source, &state.locator)?;
+        let way = (&located, judged.as_ref());
+        let short = quick.answer(message, &query, way, &state.locator, *sequences, out)?;
+        let served = Served::steered(short.steered(&located), located.scoped(&query));
+        Some((short.length, served))
     });
     let arrival = Arrival::datagram(source, cookies);
     let long = |out| reply::make(message, &arrival, responder, out);

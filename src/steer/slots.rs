@@ -1,24 +1,24 @@
 //! The numbers of consecutive answers of one thread: what a UDP worker counts by, and `simulate`.
 
-use std::cell::RefCell;
+use std::cell::Cell;
 
 use crate::steer::Sequences;
 use crate::steer::session::Sessions;
 
 /// Sequence slots that one thread alone draws from: each set's fingerprint, and the next number.
 #[derive(Debug, Default)]
-pub struct Slots(RefCell<Vec<(u32, u32)>>);
+pub struct Slots(Box<[Cell<(u32, u32)>]>);
 
 impl Slots {
     /// So many slots, all at 0.
     pub fn new(count: u32) -> Self {
-        Self(RefCell::new(vec![(0, 0); usize::try_from(count).unwrap_or(0)]))
+        Self(vec![Cell::default(); usize::try_from(count).unwrap_or(0)].into())
     }
 
     /// Starts the memory of a slot on its way.
     #[inline]
     pub fn approach(&self, slot: u32) -> u32 {
-        self.0.borrow().get(slot as usize).map_or(0, |&(_, next)| next)
+        self.0.get(slot as usize).map_or(0, |slot| slot.get().1)
     }
 }
 
@@ -28,13 +28,10 @@ impl Sessions for Slots {}
 impl Sequences for Slots {
     #[inline]
     fn next(&self, slot: u32, fingerprint: u32) -> u32 {
-        let mut slots = self.0.borrow_mut();
-        let Some((set, next)) = slots.get_mut(slot as usize) else { return 0 };
-        if *set != fingerprint {
-            (*set, *next) = (fingerprint, 0);
-        }
-        let number = *next;
-        *next = number.wrapping_add(1);
+        let Some(slot) = self.0.get(slot as usize) else { return 0 };
+        let (set, next) = slot.get();
+        let number = if set == fingerprint { next } else { 0 };
+        slot.set((fingerprint, number.wrapping_add(1)));
         number
     }
 }

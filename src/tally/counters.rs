@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use crate::limit::Verdict;
 use crate::query::Rcode;
-use crate::served::{Protocol, Served, Steered};
+use crate::served::{Protocol, Scoped, Served, Steered};
 use crate::tally::Writers;
 use crate::tally::histogram::Histogram;
 use crate::tally::layout::Layout;
@@ -96,12 +96,7 @@ impl Fixed {
         if let Some(count) = self.replies[protocol as usize].get(rcode as usize) {
             W::add(count, 1);
         }
-        if let Some(scoped) = subnet {
-            let first = if scoped.is_v6 { SCOPES[0] } else { 0 };
-            if let Some(count) = self.scopes.get(first + usize::from(scoped.scope)) {
-                W::add(count, 1);
-            }
-        }
+        self.count_scope::<W>(subnet);
         if served.is_truncated {
             W::add(&self.truncated[protocol as usize], 1);
         }
@@ -110,6 +105,25 @@ impl Fixed {
         }
         if served.steered.is_some_and(|steered| steered.is_last_resort) {
             W::add(&self.last_resort, 1);
+        }
+    }
+
+    /// The same for a whole reply over UDP with records.
+    #[inline]
+    pub(super) fn count_usual<W: Writers>(&self, steered: &Steered, subnet: Option<Scoped>) {
+        W::add(&self.replies[Protocol::Udp as usize][Rcode::NoError as usize], 1);
+        self.count_scope::<W>(subnet);
+        if steered.is_last_resort {
+            W::add(&self.last_resort, 1);
+        }
+    }
+
+    #[inline]
+    fn count_scope<W: Writers>(&self, subnet: Option<Scoped>) {
+        let Some(scoped) = subnet else { return };
+        let first = if scoped.is_v6 { SCOPES[0] } else { 0 };
+        if let Some(count) = self.scopes.get(first + usize::from(scoped.scope)) {
+            W::add(count, 1);
         }
     }
 
@@ -239,17 +253,22 @@ impl Counts {
 
     #[inline]
     pub(super) fn count<W: Writers>(&self, served: &Served) {
-        let index = match served.steered {
-            Some(steered) => {
-                self.sample::<W>(&steered);
-                steered.counter as usize
-            }
-            None => match served.zone {
-                Some(zone) => self.layout.of_zone(zone, served.rcode),
-                None => return,
-            },
-        };
-        if let Some(count) = self.counter(index) {
+        match (&served.steered, served.zone) {
+            (Some(steered), _) => self.count_steered::<W>(steered),
+            (None, Some(zone)) => self.add::<W>(self.layout.of_zone(zone, served.rcode)),
+            (None, None) => {}
+        }
+    }
+
+    #[inline]
+    pub(super) fn count_steered<W: Writers>(&self, steered: &Steered) {
+        self.sample::<W>(steered);
+        self.add::<W>(steered.counter as usize);
+    }
+
+    #[inline]
+    fn add<W: Writers>(&self, counter: usize) {
+        if let Some(count) = self.counter(counter) {
             W::add(count, 1);
         }
     }
@@ -304,7 +323,6 @@ impl Counts {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::served::Scoped;
     use crate::steer::pool::PoolId;
     use crate::tally::{Alone, Shared, Tally};
 
@@ -331,6 +349,14 @@ mod tests {
         assert_eq!(fixed.count_of_dropped(Dropped::Short), 1);
         let rest = [&fixed.faults, &fixed.last_resort].map(|count| count.load(Ordering::Relaxed));
         assert_eq!((rest, fixed.total()), ([1, 1], 2));
+        let usual = (Fixed::default(), Counts::new(Arc::default()));
+        let (steered, subnet) =
+            (steered(9).steered.unwrap(), Some(Scoped { is_v6: false, scope: 7 }));
+        Tally::<Alone>::new(&usual.0, &usual.1).count_usual(&steered, subnet);
+        let plain = (Fixed::default(), Counts::new(Arc::default()));
+        let served = Served { steered: Some(steered), subnet, ..Served::new(Rcode::NoError) };
+        Tally::<Alone>::new(&plain.0, &plain.1).count(&served);
+        assert_eq!(format!("{usual:?}"), format!("{plain:?}"), "one count by both ways");
         assert!(RCODES.iter().enumerate().all(|(index, &rcode)| rcode as usize == index));
     }
 

@@ -20,7 +20,7 @@ use std::marker::PhantomData;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::limit::Verdict;
-use crate::served::Served;
+use crate::served::{Scoped, Served, Steered};
 use crate::tally::counters::{Counts, Dropped, Fixed};
 
 /// How many threads write a set of counters.
@@ -74,6 +74,13 @@ impl<'t, W: Writers> Tally<'t, W> {
         if served.verdict == Verdict::Send {
             self.counts.count::<W>(served);
         }
+    }
+
+    /// The same for a whole reply over UDP with records that a load balancer chose: most are that.
+    #[inline]
+    pub fn count_usual(&self, steered: &Steered, subnet: Option<Scoped>) {
+        self.fixed.count_usual::<W>(steered, subnet);
+        self.counts.count_steered::<W>(steered);
     }
 
     /// Counts a message that got no reply for what it is.

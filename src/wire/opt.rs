@@ -4,8 +4,8 @@ use arrayvec::ArrayVec;
 
 use crate::answer::{Answer, ExtendedError, Extras};
 use crate::query::{
-    Edns, HEADER, OPTION_CLIENT_SUBNET, OPTION_COOKIE, OPTION_EXTENDED_ERROR, OPTION_KEEPALIVE,
-    OPTION_NSID, Question,
+    Edns, HEADER, MAX_SUBNET, OPTION_CLIENT_SUBNET, OPTION_COOKIE, OPTION_EXTENDED_ERROR,
+    OPTION_KEEPALIVE, OPTION_NSID, Question,
 };
 
 /// The octets of an OPT record without options (RFC 6891 section 6.1.2).
@@ -23,7 +23,7 @@ pub struct ReplyOptions<'s> {
     /// The DO bit, as it came (RFC 3225 section 3).
     pub dnssec_ok: bool,
     /// The data of the client subnet option, if the query had one.
-    pub client_subnet: Option<ArrayVec<u8, 20>>,
+    pub client_subnet: Option<ArrayVec<u8, MAX_SUBNET>>,
     /// The server's identifier, cookie and keepalive.
     pub extras: Extras<'s>,
     /// The extended error, and the most octets that its text may have.

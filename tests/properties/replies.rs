@@ -566,8 +566,9 @@ fn both_ways_answer_cookies_alike() {
             let by_short = quick::parse(&message).map(|query| {
                 let found = ways.quick.find(&query).unwrap();
                 let locator = &state.locator;
-                let located = ways.quick.locate(&query, found, source, locator, &cookies).unwrap();
-                let sequences = ways.worker.sequences;
+                let located = ways.quick.locate(&query, found, &source, locator).unwrap();
+                let judged = query.cookie().and_then(|cookie| cookies.judge(cookie, source));
+                let (located, sequences) = ((&located, judged.as_ref()), ways.worker.sequences);
                 ways.quick.answer(&message, &query, located, locator, sequences, &mut short)
             });
             let by_short = by_short.expect("a common query").expect("a reply").length;
