@@ -10,7 +10,7 @@ use crate::name::{MAX_NAME, Name, wire_length};
 use crate::rr::RecordType;
 
 pub use crate::query::edns::{
-    ClientSubnet, Edns, Keepalive, MAX_SUBNET, MalformedOption, OPTION_CLIENT_SUBNET,
+    ClientSubnet, Edns, Keepalive, MAX_SUBNET, MalformedOption, OPTION, OPTION_CLIENT_SUBNET,
     OPTION_COOKIE, OPTION_EXTENDED_ERROR, OPTION_KEEPALIVE, OPTION_NSID, OPTION_PADDING,
 };
 

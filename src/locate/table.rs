@@ -74,6 +74,7 @@ impl Table {
 
     /// The number of an address's place, and the scope. The scope of an IPv4-mapped IPv6 address is that
     /// of the IPv4 address plus 96.
+    #[inline]
     pub fn find(&self, address: &IpAddr) -> (u32, u8) {
         let (leaf, added_scope) = match address {
             IpAddr::V4(v4) => (self.v4.find(v4.to_bits()), 0),

@@ -22,6 +22,8 @@ pub const OPTION_PADDING: u16 = 12;
 /// The EDNS option of extended errors (RFC 8914).
 pub const OPTION_EXTENDED_ERROR: u16 = 15;
 
+/// The octets of an option's code and length.
+pub const OPTION: usize = 4;
 /// The most octets of data that the option of a client subnet has.
 pub const MAX_SUBNET: usize = 20;
 
@@ -177,30 +179,37 @@ impl ClientSubnet {
     /// The option's data for a reply with this scope prefix: family, source prefix and address as in
     /// the query (RFC 7871 section 7.2.1).
     pub fn reply(&self, scope_prefix: u8) -> ArrayVec<u8, MAX_SUBNET> {
-        let (data, length) = self.padded_reply(scope_prefix);
-        let mut data = ArrayVec::from(data);
-        data.truncate(length);
+        let mut option = [0; OPTION + MAX_SUBNET];
+        let length = self.write_reply(scope_prefix, &mut option);
+        let mut data = ArrayVec::new();
+        data.extend(option.into_iter().take(length).skip(OPTION));
         data
     }
 
-    /// The same filled up with zeros, and how many octets count.
-    #[inline]
-    pub fn padded_reply(&self, scope_prefix: u8) -> ([u8; MAX_SUBNET], usize) {
-        let mut data = [0; MAX_SUBNET];
-        let [head @ .., _, _, _, _, _, _, _, _, _, _, _, _] = &mut data;
-        match &self.address {
+    /// Writes the same with the option's code and length before it; gives the length of the whole. What is
+    /// behind that has no meaning.
+    #[inline(always)]
+    pub fn write_reply(&self, scope_prefix: u8, to: &mut [u8; OPTION + MAX_SUBNET]) -> usize {
+        let Self { address, source_prefix } = self;
+        let octets = source_prefix.div_ceil(8);
+        let [code_high, code_low] = OPTION_CLIENT_SUBNET.to_be_bytes();
+        let head =
+            |family| [code_high, code_low, 0, 4 + octets, 0, family, *source_prefix, scope_prefix];
+        let [to_head @ .., _, _, _, _, _, _, _, _, _, _, _, _, _, _, _, _] = to;
+        match address {
             Some(IpAddr::V4(ip)) => {
-                let [a, b, c, d] = ip.octets();
-                *head = [0, 1, self.source_prefix, scope_prefix, a, b, c, d];
+                *to_head = head(1);
+                let [_, _, _, _, _, _, _, _, a, b, c, d, ..] = to;
+                [*a, *b, *c, *d] = ip.octets();
             }
             Some(IpAddr::V6(ip)) => {
-                let (head, octets) = data.split_at_mut(4);
-                head.copy_from_slice(&[0, 2, self.source_prefix, scope_prefix]);
-                octets.copy_from_slice(&ip.octets());
+                *to_head = head(2);
+                let (_, address) = to.split_at_mut(OPTION + 4);
+                address.copy_from_slice(&ip.octets());
             }
-            None => *head = [0, 0, self.source_prefix, scope_prefix, 0, 0, 0, 0],
+            None => *to_head = head(0),
         }
-        (data, 4 + usize::from(self.source_prefix.min(128)).div_ceil(8))
+        OPTION + 4 + usize::from(octets)
     }
 }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::locate::place::{Coordinates, Country, RegionId, Subdivision};
 use crate::quick::pools::{Pools, Target};
-use crate::quick::query::{KEY, Key, key_and_hash};
+use crate::quick::query::{KEY, key_and_hash};
 use crate::quick::sessions::Sessions;
 use crate::quick::{Entry, INLINE_TARGETS, Quick, Slot, tag_of};
 use crate::rr::RecordType;
@@ -44,7 +44,7 @@ impl Quick {
                 continue;
             }
             let name = balancer.name.as_wire();
-            let mut key = Key::default();
+            let mut key = [0; KEY];
             let hash = key_and_hash(name, &mut key);
             let rules = plan.rules(balancer);
             if rules.lists.len() > MAX_RULES {

@@ -26,11 +26,9 @@ pub use crate::quick::query::{CommonQuery, parse};
 
 use crate::cookies::{CLIENT as CLIENT_COOKIE, Judged, SERVER as SERVER_COOKIE};
 use crate::locate::Locator;
-use crate::query::{
-    ClientSubnet, HEADER, MAX_SUBNET, MAX_UDP, OPTION_CLIENT_SUBNET, OPTION_COOKIE,
-};
+use crate::query::{ClientSubnet, HEADER, MAX_SUBNET, MAX_UDP, OPTION, OPTION_COOKIE};
 use crate::quick::pools::{Pools, Target};
-use crate::quick::query::{Key, is_same};
+use crate::quick::query::{Key, copy, is_same};
 use crate::quick::sessions::{Asked, Sessions};
 use crate::rr::Ttl;
 use crate::served::{Scoped, Steered};
@@ -146,7 +144,7 @@ impl Quick {
         &self,
         query: &CommonQuery,
         found: Found,
-        source: &IpAddr,
+        source: impl Fn() -> Option<IpAddr>,
         locator: &Locator,
     ) -> Option<Located> {
         let entry = self.entries.get(found.0 as usize)?;
@@ -161,7 +159,7 @@ impl Quick {
         };
         let (place, length) = match known {
             Some((address, _)) => locator.find(address),
-            None => locator.find(&source.to_canonical()),
+            None => locator.find(&source()?.to_canonical()),
         };
         let depends = known.is_some() && entry.depends_on_client;
         let mut scope = if depends { length } else { 0 };
@@ -169,7 +167,7 @@ impl Quick {
         if entry.session != 0 {
             let (address, prefix) = match known {
                 Some((address, prefix)) => (*address, prefix),
-                None => (source.to_canonical(), u8::MAX),
+                None => (source()?.to_canonical(), u8::MAX),
             };
             let (asked, length) = self.sessions.ask(entry.session, address, prefix)?;
             session = Some(asked);
@@ -314,8 +312,6 @@ fn tag_of(hash: u64) -> u32 {
 
 /// The octets of an address record without its data, its name being a pointer (RFC 1035 section 4.1.3).
 const RECORD: usize = 12;
-/// The octets of an option's code and length.
-const OPTION: usize = 4;
 /// The most octets after the question: a record, and an OPT with a subnet and a cookie.
 const TAIL: usize =
     RECORD + 16 + OPT + OPTION + MAX_SUBNET + OPTION + CLIENT_COOKIE + SERVER_COOKIE;
@@ -354,13 +350,8 @@ fn write<const N: usize>(
     let (fixed, to_options) = tail[RECORD + N..].split_at_mut(OPT);
     let mut length = 0;
     if let Some(subnet) = &query.subnet {
-        let (data, data_length) = subnet.padded_reply(located.scope);
-        let [code_high, code_low] = OPTION_CLIENT_SUBNET.to_be_bytes();
-        let head = [code_high, code_low, 0, data_length.to_le_bytes()[0]];
-        to_options[..OPTION].copy_from_slice(&head);
         // What of it is beyond its length is overwritten, or not sent.
-        to_options[OPTION..OPTION + MAX_SUBNET].copy_from_slice(&data);
-        length = OPTION + data_length;
+        length = subnet.write_reply(located.scope, to_options.first_chunk_mut()?);
     }
     if let Some(Judged { reply: cookie, .. }) = cookie {
         let [code_high, code_low] = OPTION_COOKIE.to_be_bytes();
@@ -375,29 +366,4 @@ fn write<const N: usize>(
     let length_low = length.to_le_bytes()[0];
     fixed.copy_from_slice(&[0, 0, 41, size_high, size_low, 0, 0, dnssec_ok, 0, 0, length_low]);
     Some(question_end + RECORD + N + OPT + length)
-}
-
-/// Copies octets to as many; those of most questions without a call.
-#[inline]
-fn copy(from: &[u8], to: &mut [u8]) {
-    const PART: usize = 32;
-    if from.len() <= 2 * PART
-        && let (Some(first), Some(last)) = (from.first_chunk::<PART>(), from.last_chunk::<PART>())
-        && let Some(to) = to.get_mut(..from.len())
-    {
-        // The parts overlap.
-        if let Some(to) = to.first_chunk_mut() {
-            *to = *first;
-        }
-        if let Some(to) = to.last_chunk_mut() {
-            *to = *last;
-        }
-    } else {
-        copy_any(from, to);
-    }
-}
-
-#[inline(never)]
-fn copy_any(from: &[u8], to: &mut [u8]) {
-    to.iter_mut().zip(from).for_each(|(to, from)| *to = *from);
 }

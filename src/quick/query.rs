@@ -9,8 +9,8 @@ use crate::steer::pool::Family;
 
 /// The longest name in octets; longer ones take the long way.
 pub(super) const KEY: usize = 64;
-/// A name in lower-case wire form, filled up with zeros: words of octets in their order.
-pub(super) type Key = [u64; KEY / 8];
+/// A name in lower-case wire form, filled up with zeros.
+pub(super) type Key = [u8; KEY];
 
 /// A common query.
 #[derive(Clone, Copy, Debug)]
@@ -30,7 +30,7 @@ pub struct CommonQuery {
 impl CommonQuery {
     /// Room for queries.
     pub const EMPTY: Self = Self {
-        key: [0; KEY / 8],
+        key: [0; KEY],
         hash: 0,
         key_length: 0,
         family: Family::V4,
@@ -158,27 +158,18 @@ fn name_length(octets: &[u8]) -> Option<usize> {
 
 /// Makes the lower-case form of a name of at most [`KEY`] octets, and gives its hash. Lengths of labels are
 /// below the letters, so that the whole can be treated as text.
-#[inline]
+#[inline(always)]
 pub(super) fn key_and_hash(name: &[u8], key: &mut Key) -> u64 {
-    *key = [0; KEY / 8];
+    *key = [0; KEY];
+    copy(name, key);
+    // Without a branch, so that many octets are done at once.
+    for octet in key.iter_mut() {
+        *octet |= u8::from(octet.wrapping_sub(b'A') < 26) << 5;
+    }
     let mut hash = name.len() as u64;
-    let mut add = |to: &mut u64, word: u64| {
-        let lower = lower_case(word);
-        *to = lower;
-        hash = (hash ^ lower).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    for word in key.as_chunks::<8>().0.iter().take(name.len().div_ceil(8)) {
+        hash = (hash ^ u64::from_le_bytes(*word)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         hash ^= hash >> 29;
-    };
-    let (words, rest) = name.as_chunks::<8>();
-    key.iter_mut().zip(words).for_each(|(to, word)| add(to, u64::from_le_bytes(*word)));
-    if !rest.is_empty()
-        && let Some(to) = key.get_mut(words.len())
-    {
-        // The last octets of the name end its last eight.
-        let word = name.last_chunk::<8>().map_or_else(
-            || u64::from_le_bytes(padded(rest)),
-            |last| u64::from_le_bytes(*last) >> ((8 - rest.len()) * 8),
-        );
-        add(to, word);
     }
     hash ^ (hash >> 32)
 }
@@ -186,28 +177,41 @@ pub(super) fn key_and_hash(name: &[u8], key: &mut Key) -> u64 {
 /// True if keys are the same; without a call, as they are short.
 #[inline]
 pub(super) fn is_same(a: &Key, b: &Key) -> bool {
-    a.iter().zip(b).fold(0, |difference, (a, b)| difference | (a ^ b)) == 0
+    let words = a.as_chunks::<8>().0.iter().zip(b.as_chunks::<8>().0);
+    words.fold(0, |difference, (a, b)| {
+        difference | (u64::from_le_bytes(*a) ^ u64::from_le_bytes(*b))
+    }) == 0
 }
 
-/// Less than eight octets, filled up with zeros.
-#[cold]
-fn padded(octets: &[u8]) -> [u8; 8] {
-    let mut word = [0; 8];
-    word.iter_mut().zip(octets).for_each(|(to, octet)| *to = *octet);
-    word
+/// Copies octets to the front of others, as far as there is room; most names and questions without a call
+/// or a loop.
+#[inline(always)]
+pub(super) fn copy(from: &[u8], to: &mut [u8]) {
+    match from.len() {
+        16..=32 => copy_ends::<16>(from, to),
+        33..=64 => copy_ends::<32>(from, to),
+        _ => copy_any(from, to),
+    }
 }
 
-/// Eight octets with the ASCII capitals among them made small.
-#[inline]
-fn lower_case(word: u64) -> u64 {
-    const ONES: u64 = 0x0101_0101_0101_0101;
-    const HIGH: u64 = 0x80 * ONES;
-    let seven = word & !HIGH;
-    // The high bit of each octet: is it at least 'A', is it beyond 'Z'.
-    let from_a = seven + (0x80 - 0x41) * ONES;
-    let beyond_z = seven + (0x80 - 0x5b) * ONES;
-    let capital = from_a & !beyond_z & !word & HIGH;
-    word | (capital >> 2)
+/// Copies at least `N` octets and twice as many at most: the first and the last `N`, which overlap.
+#[inline(always)]
+fn copy_ends<const N: usize>(from: &[u8], to: &mut [u8]) {
+    if let (Some(first), Some(last)) = (from.first_chunk::<N>(), from.last_chunk::<N>())
+        && let Some(to) = to.get_mut(..from.len())
+    {
+        if let Some(to) = to.first_chunk_mut() {
+            *to = *first;
+        }
+        if let Some(to) = to.last_chunk_mut() {
+            *to = *last;
+        }
+    }
+}
+
+#[inline(never)]
+fn copy_any(from: &[u8], to: &mut [u8]) {
+    to.iter_mut().zip(from).for_each(|(to, from)| *to = *from);
 }
 
 #[cfg(test)]
@@ -217,9 +221,21 @@ mod tests {
 
     proptest! {
         #[test]
-        fn lower_case_is_that_of_ascii(octets: [u8; 8]) {
-            let lower = lower_case(u64::from_le_bytes(octets)).to_le_bytes();
-            prop_assert_eq!(lower, octets.map(|octet| octet.to_ascii_lowercase()));
+        fn keys_are_lower_case_and_filled_up(
+            name in proptest::collection::vec(any::<u8>(), 0..=KEY),
+        ) {
+            let mut key = [7; KEY];
+            let hash = key_and_hash(&name, &mut key);
+            let mut expected = name.to_ascii_lowercase();
+            prop_assert_eq!(hash, crate::limit::name_hash(&name));
+            expected.resize(KEY, 0);
+            prop_assert_eq!(&key[..], &expected);
+            prop_assert!(is_same(&key, &key));
+            for at in 0..KEY {
+                let mut other = key;
+                other[at] ^= 1 << (at % 8);
+                prop_assert!(!is_same(&key, &other));
+            }
         }
 
         #[test]
@@ -250,8 +266,7 @@ mod tests {
                     let hash = crate::limit::name_hash(&long.question.key);
                     prop_assert_eq!(common.hash, hash, "one bucket for both ways");
                     let length = usize::from(common.key_length);
-                    let key = common.key.map(u64::to_le_bytes);
-                    prop_assert_eq!(&key.as_flattened()[..length], long.question.key.as_slice());
+                    prop_assert_eq!(&common.key[..length], long.question.key.as_slice());
                     prop_assert_eq!(usize::from(common.question_end), 12 + length + 4);
                 }
             }

@@ -55,6 +55,7 @@ pub struct Batch {
 /// A received query, and room for its reply.
 pub struct Exchange<'b> {
     slot: &'b mut Slot,
+    /// Of what was received; more than a buffer has for what did not fit it.
     length: usize,
 }
 
@@ -71,8 +72,13 @@ impl Exchange<'_> {
     /// What was received, and where its reply is written.
     #[inline]
     pub fn parts(&mut self) -> (&[u8], &mut [u8; MAX_REPLY]) {
-        // No query is longer than its buffer.
         (self.slot.query.get(..self.length).unwrap_or_default(), &mut self.slot.reply)
+    }
+
+    /// Where it came from; none for one that did not fit its buffer, or has no address that could be
+    /// replied to.
+    pub fn source(&self) -> Option<IpAddr> {
+        if self.length <= MAX_QUERY { address(&self.slot.name) } else { None }
     }
 
     /// The port that it came from.
@@ -172,12 +178,16 @@ impl Batch {
     /// has no address that could be replied to.
     #[inline]
     pub fn received(&self) -> impl Iterator<Item = Option<(&[u8], IpAddr)>> {
-        self.received.iter().zip(&self.slots).take(self.count).map(|(header, slot)| {
-            if header.msg_hdr.msg_flags & CUT != 0 {
-                return None;
-            }
-            Some((slot.query.get(..header.msg_len as usize)?, address(&slot.name)?))
-        })
+        let received = self.received.get(..self.count).unwrap_or_default();
+        received
+            .iter()
+            .zip(&self.slots)
+            .map(|(header, slot)| Some((slot.query.get(..length(header))?, address(&slot.name)?)))
+    }
+
+    /// Where query `i` came from; none if that is nothing that could be replied to.
+    pub fn source(&self, i: usize) -> Option<IpAddr> {
+        address(&self.slots.get(i)?.name)
     }
 
     /// The same from one of them on, with room for their replies.
@@ -185,9 +195,7 @@ impl Batch {
     pub fn exchanges(&mut self, first: usize) -> impl Iterator<Item = Exchange<'_>> {
         let received = self.received.get(first..self.count).unwrap_or_default();
         let slots = self.slots.get_mut(first..).unwrap_or_default();
-        let exchange =
-            |(header, slot): (&mmsghdr, _)| Exchange { slot, length: header.msg_len as usize };
-        received.iter().zip(slots).map(exchange)
+        received.iter().zip(slots).map(|(header, slot)| Exchange { slot, length: length(header) })
     }
 
     /// Sends the replies that were written. One that cannot be sent (its client's address is
@@ -239,6 +247,12 @@ impl Batch {
         }
         written
     }
+}
+
+/// The length of what was received; more than a buffer has for what did not fit it.
+#[inline]
+fn length(header: &mmsghdr) -> usize {
+    if header.msg_hdr.msg_flags & CUT == 0 { header.msg_len as usize } else { usize::MAX }
 }
 
 /// The address in a header's name; none for another family, or port 0, which nothing listens on.

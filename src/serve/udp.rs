@@ -183,9 +183,7 @@ impl<'t> Turn<'t> {
 /// about costs more than reading it.
 #[derive(Clone, Copy, Debug)]
 struct Step {
-    /// Where it came from; none if it cannot be replied to.
-    source: Option<IpAddr>,
-    /// What was read, if it is a common query.
+    /// What was read, if it is a common query that may be answered.
     query: CommonQuery,
     is_common: bool,
     /// Its name; none if it is not common.
@@ -199,7 +197,6 @@ struct Step {
 
 impl Step {
     const EMPTY: Self = Self {
-        source: None,
         query: CommonQuery::EMPTY,
         is_common: false,
         found: None,
@@ -255,33 +252,36 @@ impl Steps {
     /// at once.
     fn look_up(&mut self, batch: &Batch, turn: &Turn<'_>) {
         let Moment { state, quick, .. } = turn.moment;
+        let settings = &state.rate_limit;
         let (mut approached, mut counters, mut count) = (0, 0, 0);
         for (step, received) in self.steps.iter_mut().zip(batch.received()) {
             count += 1;
-            step.source = received.map(|(_, source)| source);
-            step.is_common = received.is_some_and(|(message, _)| step.query.read(message));
-            if step.is_common {
-                approached ^= quick.approach(&step.query);
+            step.is_common = false;
+            let Some((message, source)) = received else { continue };
+            if !step.query.read(message) {
+                continue;
             }
+            approached ^= quick.approach(&step.query);
+            step.judged = None;
+            if let Some(cookie) = step.query.cookie() {
+                step.judged = turn.cookies.judge(cookie, source);
+            }
+            step.is_common = is_answered(step.judged.as_ref(), state);
+            step.bucket = match step.judged {
+                Some(Judged { is_valid: true, .. }) => None,
+                _ => self.finish.limiter.key(settings, &source, step.query.answer_hash()),
+            };
         }
         let steps = self.steps.get_mut(..count).unwrap_or_default();
         for step in &mut *steps {
             step.found = if step.is_common { quick.find(&step.query) } else { None };
         }
-        for step in &mut *steps {
+        for (i, step) in steps.iter_mut().enumerate() {
             step.located = None;
-            let Step { source: Some(source), query, found: Some(found), .. } = step else {
-                continue;
-            };
-            step.judged = query.cookie().and_then(|cookie| turn.cookies.judge(cookie, *source));
-            if !is_answered(step.judged.as_ref(), state) {
-                continue;
+            if let Some(found) = step.found {
+                let source = || batch.source(i);
+                step.located = quick.locate(&step.query, found, source, &state.locator);
             }
-            step.bucket = match step.judged {
-                Some(Judged { is_valid: true, .. }) => None,
-                _ => self.finish.limiter.key(&state.rate_limit, source, query.answer_hash()),
-            };
-            step.located = quick.locate(query, *found, source, &state.locator);
         }
         for Step { located, bucket, .. } in steps {
             let Some(located) = located else { continue };
@@ -334,16 +334,16 @@ impl Finish {
             Some((short, steered, subnet)) => {
                 let served = Served::steered(steered, subnet);
                 let written = Written { length: short.length, served, bucket: *bucket };
-                self.finish(step, exchange, turn, written);
+                self.finish(exchange, turn, written);
             }
-            None => self.reply_long(step, exchange, turn),
+            None => self.reply_long(exchange, turn),
         }
     }
 
     /// The same the long way.
     #[inline(never)]
-    fn reply_long(&mut self, step: &Step, mut exchange: Exchange<'_>, turn: &Turn<'_>) {
-        let Some(source) = step.source else {
+    fn reply_long(&mut self, mut exchange: Exchange<'_>, turn: &Turn<'_>) {
+        let Some(source) = exchange.source() else {
             turn.tally.count_dropped(Dropped::Unreadable);
             return;
         };
@@ -357,21 +357,14 @@ impl Finish {
         let key = || self.limiter.key(settings, &source, made.equal);
         let bucket = if made.is_proven { None } else { key() };
         let Made { length, served, .. } = made;
-        self.finish(step, exchange, turn, Written { length, served, bucket });
+        self.finish(exchange, turn, Written { length, served, bucket });
     }
 
     /// Limits, counts, logs and sends an answer that was written.
     #[inline(never)]
-    fn finish(
-        &mut self,
-        step: &Step,
-        mut exchange: Exchange<'_>,
-        turn: &Turn<'_>,
-        written: Written,
-    ) {
-        let (Written { length, mut served, bucket }, Some(source)) = (written, step.source) else {
-            return;
-        };
+    fn finish(&mut self, mut exchange: Exchange<'_>, turn: &Turn<'_>, written: Written) {
+        let Some(source) = exchange.source() else { return };
+        let Written { length, mut served, bucket } = written;
         let port = exchange.port();
         let (message, out) = exchange.parts();
         if let Some(bucket) = bucket {
@@ -425,7 +418,7 @@ pub fn answer_and_tell(
         if !is_answered(judged.as_ref(), state) {
             return None;
         }
-        let located = quick.locate(&query, found, &source, &state.locator)?;
+        let located = quick.locate(&query, found, || Some(source), &state.locator)?;
         let way = (&located, judged.as_ref());
         let short = quick.answer(message, &query, way, &state.locator, *sequences, out)?;
         let served = Served::steered(short.steered(&located), located.scoped(&query));

@@ -4,14 +4,12 @@ use arrayvec::ArrayVec;
 
 use crate::answer::{Answer, ExtendedError, Extras};
 use crate::query::{
-    Edns, HEADER, MAX_SUBNET, OPTION_CLIENT_SUBNET, OPTION_COOKIE, OPTION_EXTENDED_ERROR,
+    Edns, HEADER, MAX_SUBNET, OPTION, OPTION_CLIENT_SUBNET, OPTION_COOKIE, OPTION_EXTENDED_ERROR,
     OPTION_KEEPALIVE, OPTION_NSID, Question,
 };
 
 /// The octets of an OPT record without options (RFC 6891 section 6.1.2).
 pub const OPT: usize = 11;
-/// The octets of an option's code and length.
-const OPTION: usize = 4;
 /// The longest text of an extended error, in octets.
 const MAX_ERROR_TEXT: usize = 256;
 /// Padded replies are a multiple of this many octets long (RFC 8467 section 4.1).

@@ -566,7 +566,7 @@ fn both_ways_answer_cookies_alike() {
             let by_short = quick::parse(&message).map(|query| {
                 let found = ways.quick.find(&query).unwrap();
                 let locator = &state.locator;
-                let located = ways.quick.locate(&query, found, &source, locator).unwrap();
+                let located = ways.quick.locate(&query, found, || Some(source), locator).unwrap();
                 let judged = query.cookie().and_then(|cookie| cookies.judge(cookie, source));
                 let (located, sequences) = ((&located, judged.as_ref()), ways.worker.sequences);
                 ways.quick.answer(&message, &query, located, locator, sequences, &mut short)

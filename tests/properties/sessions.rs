@@ -272,7 +272,8 @@ fn is_answered_short(message: &[u8], state: &State, quick: &Quick, kept: &Kept) 
     let answered = || {
         let query = quick::parse(message)?;
         let resolver = IpAddr::from([198, 51, 100, 1]);
-        let located = quick.locate(&query, quick.find(&query)?, &resolver, &state.locator)?;
+        let located =
+            quick.locate(&query, quick.find(&query)?, || Some(resolver), &state.locator)?;
         quick.answer(message, &query, (&located, None), &state.locator, kept, &mut [0; 1280])
     };
     answered().is_some()
