@@ -40,9 +40,13 @@ for ((try = 0; ; try++)); do
     kill -0 "$server" 2>/dev/null && ((try < 120)) || fail "the server does not start"
     sleep 0.25
 done
+flood() {
+    "$release/examples/flood" --server 127.0.0.1:$port --queries "$work/queries" --window 128 --json "$@"
+}
+# Until the server knows how much there is to count.
+flood --seconds 3 >/dev/null || fail "the generator failed"
 callgrind_control --instr=on "$server" >/dev/null || fail "callgrind does not hear"
-"$release/examples/flood" --server 127.0.0.1:$port --queries "$work/queries" --count "$count" \
-    --window 128 --seconds 300 --json >"$work/answers" || fail "the generator failed"
+flood --count "$count" --seconds 300 >"$work/answers" || fail "the generator failed"
 stop
 answered=$(sed -n 's/.*"answered": *\([0-9]*\).*/\1/p' "$work/answers")
 ((${answered:-0} * 100 >= count * 99)) || fail "few answers: $(<"$work/answers")"

@@ -23,6 +23,9 @@ pub trait Bits: Copy + Ord + Debug {
     /// The first octet, and the others moved to the front.
     fn split_octet(self) -> (u8, Self);
 
+    /// The first two octets, and the others moved to the front.
+    fn split_pair(self) -> (u16, Self);
+
     /// The address with the `bits` bits that follow the first `depth` ones set to `value`; they must
     /// have been zero.
     fn with(self, depth: u8, bits: u8, value: u8) -> Self;
@@ -52,6 +55,11 @@ macro_rules! bits {
 
             fn split_octet(self) -> (u8, Self) {
                 (self.to_be_bytes()[0], self << 8)
+            }
+
+            #[allow(clippy::cast_possible_truncation, reason = "the shift leaves 16 bits")]
+            fn split_pair(self) -> (u16, Self) {
+                ((self >> (Self::BITS - 16)) as u16, self << 16)
             }
 
             fn with(self, depth: u8, bits: u8, value: u8) -> Self {

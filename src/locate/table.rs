@@ -89,6 +89,24 @@ impl Table {
         (leaf.place(), leaf.prefix_length() + added_scope)
     }
 
+    /// Starts the memory of a look-up's first step on its way.
+    #[inline]
+    pub fn approach(&self, address: &IpAddr) -> u32 {
+        match address {
+            IpAddr::V4(v4) => self.v4.root(v4.to_bits()).0,
+            IpAddr::V6(v6) => self.v6.root(v6.to_bits()).0,
+        }
+    }
+
+    /// The same for the second step, once the first has come.
+    #[inline]
+    pub fn approach_node(&self, address: &IpAddr) -> u32 {
+        match address {
+            IpAddr::V4(v4) => self.v4.approach_node(v4.to_bits()),
+            IpAddr::V6(v6) => self.v6.approach_node(v6.to_bits()),
+        }
+    }
+
     /// The same with the place.
     pub fn locate(&self, address: IpAddr) -> Located {
         let (place_index, scope) = self.find(&address);
@@ -150,6 +168,9 @@ const STARTS: usize = 8;
 /// the entries of the words before it.
 const HEADER: usize = STARTS + STARTS / 4;
 
+/// The octets of a cache line.
+const LINE: usize = 64;
+
 /// The table of one family.
 #[derive(Debug, Default)]
 struct Trie {
@@ -163,16 +184,30 @@ impl Trie {
     /// The leaf of an address.
     #[inline]
     fn find<A: Bits>(&self, address: A) -> Entry {
-        let (high, rest) = address.split_octet();
-        let (low, mut rest) = rest.split_octet();
-        let root_slot = u16::from_be_bytes([high, low]);
-        let mut entry = self.root.get(usize::from(root_slot)).copied();
-        while let Some(node) = entry.and_then(Entry::node) {
+        let (_, mut rest) = address.split_pair();
+        let mut entry = self.root(address);
+        while let Some(node) = entry.node() {
             let slot;
             (slot, rest) = rest.split_octet();
-            entry = self.entry(node, slot);
+            entry = self.entry(node, slot).unwrap_or_default();
         }
-        entry.unwrap_or_default()
+        entry
+    }
+
+    /// The entry of an address's first 16 bits.
+    #[inline]
+    fn root<A: Bits>(&self, address: A) -> Entry {
+        let (slot, _) = address.split_pair();
+        self.root.get(usize::from(slot)).copied().unwrap_or_default()
+    }
+
+    /// Starts the memory of the node that the root leads to on its way.
+    #[inline]
+    fn approach_node<A: Bits>(&self, address: A) -> u32 {
+        let Some(node) = self.root(address).node() else { return 0 };
+        // Most nodes are shorter than a cache line, and lie in two of them.
+        let at = |index| self.nodes.get(index).copied().unwrap_or_default();
+        at(node) ^ at(node + LINE / size_of::<u32>())
     }
 
     /// The entry of a node's slot: that of the nearest slot up to it that has one.

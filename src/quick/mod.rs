@@ -123,10 +123,23 @@ impl Located {
 pub struct Found(u32);
 
 impl Quick {
-    /// Starts the table's memory on its way for a query.
+    /// Starts the memory of the first steps for a query on its way: of its name and of its client.
     #[inline]
-    pub fn approach(&self, query: &CommonQuery) -> u32 {
-        self.slots.get(self.first_slot(query)).map_or(0, |slot| slot.entry)
+    pub fn approach(&self, query: &CommonQuery, locator: &Locator) -> u32 {
+        let slot = self.slots.get(self.first_slot(query)).map_or(0, |slot| slot.entry);
+        slot ^ query.client_subnet().map_or(0, |address| locator.table().approach(address))
+    }
+
+    /// The same for the second steps, once the first have come.
+    #[inline]
+    pub fn approach_entry(&self, query: &CommonQuery, locator: &Locator) -> u32 {
+        // Nearly always it is the first slot.
+        let slot = self.slots.get(self.first_slot(query));
+        let number = slot.map_or(0, |slot| slot.entry).wrapping_sub(1);
+        // Both of its cache lines.
+        let entry = self.entries.get(number as usize);
+        let entry = entry.map_or(0, |entry| entry.profile ^ u32::from(entry.key[0]));
+        entry ^ query.client_subnet().map_or(0, |address| locator.table().approach_node(address))
     }
 
     #[inline]
@@ -139,7 +152,7 @@ impl Quick {
 
     /// Locates the client of a query whose name was found, and starts the memory of the pool that it
     /// leads to on its way. None where it takes the long way.
-    #[inline(never)]
+    #[inline]
     pub fn locate(
         &self,
         query: &CommonQuery,

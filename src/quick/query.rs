@@ -1,5 +1,7 @@
 //! Reads a common query in place; what is unusual about a message makes it none.
 
+use std::net::IpAddr;
+
 use crate::cookies::Cookie;
 use crate::limit::positive_hash;
 use crate::name::MAX_LABEL;
@@ -113,6 +115,12 @@ impl CommonQuery {
             }
         }
         Some(())
+    }
+
+    /// The address in its client subnet.
+    #[inline]
+    pub(super) fn client_subnet(&self) -> Option<&IpAddr> {
+        self.subnet.as_ref()?.address.as_ref()
     }
 
     /// Its cookie.

@@ -186,8 +186,6 @@ struct Step {
     /// What was read, if it is a common query that may be answered.
     query: CommonQuery,
     is_common: bool,
-    /// Its name; none if it is not common.
-    found: Option<quick::Found>,
     located: Option<quick::Located>,
     /// What its cookie is worth; none if it has none.
     judged: Option<Judged>,
@@ -199,7 +197,6 @@ impl Step {
     const EMPTY: Self = Self {
         query: CommonQuery::EMPTY,
         is_common: false,
-        found: None,
         located: None,
         judged: None,
         bucket: None,
@@ -247,9 +244,7 @@ impl Steps {
         }
     }
 
-    /// Reads the batch's common queries, finds their names, and locates their clients. The steps are
-    /// loops of their own, short enough for the processor to wait for the memory of several queries
-    /// at once.
+    /// Reads the batch's common queries, finds their names, and locates their clients.
     fn look_up(&mut self, batch: &Batch, turn: &Turn<'_>) {
         let Moment { state, quick, .. } = turn.moment;
         let settings = &state.rate_limit;
@@ -261,7 +256,6 @@ impl Steps {
             if !step.query.read(message) {
                 continue;
             }
-            approached ^= quick.approach(&step.query);
             step.judged = None;
             if let Some(cookie) = step.query.cookie() {
                 step.judged = turn.cookies.judge(cookie, source);
@@ -273,12 +267,18 @@ impl Steps {
             };
         }
         let steps = self.steps.get_mut(..count).unwrap_or_default();
-        for step in &mut *steps {
-            step.found = if step.is_common { quick.find(&step.query) } else { None };
+        // Loops of a few instructions, so that the memory of all queries is on its way at once.
+        for step in steps.iter().filter(|step| step.is_common) {
+            approached ^= quick.approach(&step.query, &state.locator);
+        }
+        for step in steps.iter().filter(|step| step.is_common) {
+            approached ^= quick.approach_entry(&step.query, &state.locator);
         }
         for (i, step) in steps.iter_mut().enumerate() {
             step.located = None;
-            if let Some(found) = step.found {
+            if step.is_common
+                && let Some(found) = quick.find(&step.query)
+            {
                 let source = || batch.source(i);
                 step.located = quick.locate(&step.query, found, source, &state.locator);
             }
