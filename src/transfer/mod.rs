@@ -109,6 +109,7 @@ pub fn judge<'s>(state: &'s State, query: &Query<'_>, asker: &Asker<'_>) -> Verd
     }
     let is_incremental = query.question.record_type == RecordType::IXFR;
     match (asker.carriage, is_incremental, query.serial) {
+        // Exactly one SOA, that of the zone, says what the client has (RFC 1995 section 3).
         (_, true, None) => Verdict::Refused(Rcode::FormErr, None),
         // It says that there is more, and that more comes over TCP (RFC 1995 section 2).
         (Carriage::Datagram, true, _) => Verdict::Soa(zone),

@@ -338,6 +338,43 @@ fn an_incremental_transfer_is_the_whole_zone_or_the_soa() {
     }
 }
 
+// RFC 1995 section 3: the SOA of the client's version, and nothing that could be taken for it.
+#[test]
+fn an_incremental_transfer_without_exactly_one_soa_of_the_zone_is_malformed() {
+    let server = Server::start(&site("transfer = { allow = [\"127.0.0.1\"] }"));
+    let soa = |owner: &[u8], numbers: usize| {
+        let data = [&[0, 0, 0, 0, 0, 1][..], &vec![0; numbers]].concat();
+        let length = u16::try_from(data.len()).expect("short").to_be_bytes();
+        [owner, b"\0\x06\0\x01\0\0\0\0", &length, &data].concat()
+    };
+    let zone = b"\xc0\x0c";
+    let good = soa(zone, 16);
+    let other = soa(b"\x05other\x04test\0", 16);
+    let below = soa(b"\x03www\xc0\x0c", 16);
+    let rows: [(&str, &[&[u8]], u16); 8] = [
+        ("one", &[&good], rcode::NOERROR),
+        ("none", &[], rcode::FORMERR),
+        ("two", &[&good, &good], rcode::FORMERR),
+        ("of another zone", &[&other], rcode::FORMERR),
+        ("of a name in the zone", &[&below], rcode::FORMERR),
+        ("one of another zone beside it", &[&good, &other], rcode::FORMERR),
+        ("too short", &[&soa(zone, 15)], rcode::FORMERR),
+        ("too long", &[&soa(zone, 17)], rcode::FORMERR),
+    ];
+    for (what, records, expected) in rows {
+        let mut query = Query::new("example.test", rtype::IXFR).octets();
+        query[9] = u8::try_from(records.len()).expect("few");
+        query.extend(records.concat());
+        let over_udp = server.reply_or_silence(&query).expect("a reply");
+        let mut stream = server.connect();
+        stream.write_all(&framed(&query)).expect("sent");
+        for reply in [over_udp, read_framed(&mut stream)] {
+            assert_eq!(reply.rcode(), expected, "{what}");
+            assert_eq!(reply.answer.is_empty(), expected != rcode::NOERROR, "{what}");
+        }
+    }
+}
+
 // A zone of 8 MB for a client that takes it slowly: other queries of its connection are answered in between.
 #[test]
 fn a_large_transfer_holds_up_nobody() {
