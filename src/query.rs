@@ -60,14 +60,6 @@ pub struct Signature<'m> {
     pub rdata: &'m [u8],
 }
 
-impl Query<'_> {
-    /// True if a zone is asked for (RFC 5936, 1995).
-    pub fn is_transfer(&self) -> bool {
-        let Question { record_type, class, .. } = self.question;
-        class == CLASS_IN && matches!(record_type, RecordType::AXFR | RecordType::IXFR)
-    }
-}
-
 /// What a message is refused with, and what of it is repeated in the reply.
 #[derive(Debug)]
 pub struct Refused<'m> {
@@ -130,6 +122,12 @@ impl<'m> Question<'m> {
     /// How many octets the question has in a message.
     pub fn length(&self) -> usize {
         self.name.len() + 4
+    }
+
+    /// True if a zone is asked for (RFC 5936, 1995).
+    pub fn is_transfer(&self) -> bool {
+        let is_of_zone = matches!(self.record_type, RecordType::AXFR | RecordType::IXFR);
+        is_of_zone && self.class == CLASS_IN
     }
 
     /// The question for a name and type in class IN.

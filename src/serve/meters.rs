@@ -8,6 +8,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use tracing::{info, warn};
 
+use crate::serve::refusals::Refusals;
 use crate::served::Protocol;
 use crate::state_folder;
 use crate::tally::Shared;
@@ -59,6 +60,8 @@ pub struct Meters {
     is_current: AtomicBool,
     connections: [Connections; Protocol::ALL.len()],
     is_writable: AtomicBool,
+    /// What was told of transfers that were refused.
+    pub refusals: Refusals,
 }
 
 #[derive(Debug, Default)]
@@ -105,6 +108,7 @@ impl Default for Meters {
             is_current: AtomicBool::new(true),
             connections: std::array::from_fn(|_| Connections::default()),
             is_writable: AtomicBool::new(true),
+            refusals: Refusals::default(),
         }
     }
 }

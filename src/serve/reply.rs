@@ -11,14 +11,15 @@ use tracing::error;
 use crate::answer::{Answer, ExtendedError, Owner, Set};
 use crate::cookies::{Cookies, Judged, ServerCookie};
 use crate::limit::answer_hash;
-use crate::query::{self, Edns, Keepalive, Rcode, Request, Signature};
+use crate::query::{self, Edns, Keepalive, Question, Rcode, Request, Signature};
 use crate::respond::{Responder, respond};
 use crate::rr::RecordType;
 use crate::serve::live::Live;
+use crate::serve::refusals::Refusals;
 use crate::served::{Protocol, Scoped, Served};
 use crate::steer::Memory;
 use crate::tally::counters::Dropped;
-use crate::transfer::{Asker, Carriage, Verdict, judge};
+use crate::transfer::{Asker, Carriage, Refusal, Verdict, judge};
 use crate::tsig::check::{Checked, check};
 use crate::tsig::stamp::Stamp;
 use crate::wire::write::write;
@@ -34,6 +35,8 @@ pub struct Arrival<'a> {
     pub transport: Transport,
     /// Whether a reply may have several messages: that of a zone transfer.
     pub takes_several: bool,
+    /// Who tells of transfers that are refused; nobody of those in datagrams.
+    pub refusals: Option<&'a Refusals>,
     /// How long its connection may be idle, where that is for the client to know (RFC 7828).
     pub idle: Option<Duration>,
     /// What cookies are judged by.
@@ -77,7 +80,7 @@ impl<'a> Arrival<'a> {
     /// In a datagram.
     pub fn datagram(source: IpAddr, cookies: &'a Cookies) -> Self {
         let transport = Transport::Datagram;
-        Self { source, transport, takes_several: false, idle: None, cookies }
+        Self { source, transport, takes_several: false, refusals: None, idle: None, cookies }
     }
 
     /// The time of the batch, in seconds since 1970.
@@ -91,6 +94,13 @@ impl<'a> Arrival<'a> {
             Transport::Datagram => Carriage::Datagram,
             Transport::Stream | Transport::Encrypted if self.takes_several => Carriage::Several,
             Transport::Stream | Transport::Encrypted => Carriage::Single,
+        }
+    }
+
+    /// Tells of a transfer that is refused, if somebody is to be told.
+    fn tell(&self, question: &Question<'_>, stamp: Option<&Stamp>, refusal: Refusal) {
+        if let Some(refusals) = self.refusals {
+            refusals.tell(self.source, question, stamp, refusal);
         }
     }
 
@@ -148,8 +158,14 @@ pub fn answer_alone<R>(
     let moment = live.load();
     let (memory, cookies) = (live.memory(&moment), live.cookies());
     let transport = Transport::Encrypted;
-    let arrival =
-        Arrival { source: client, transport, takes_several: false, idle: None, cookies: &cookies };
+    let arrival = Arrival {
+        source: client,
+        transport,
+        takes_several: false,
+        refusals: Some(&live.meters().refusals),
+        idle: None,
+        cookies: &cookies,
+    };
     with_room(|out| {
         let Some(made) = make(message, &arrival, &moment.responder(&memory), out) else {
             live.tally(&moment).count_dropped(Dropped::of(message));
@@ -221,13 +237,15 @@ fn attempt(
     let mut answer = if wants_cookie(&request, judged, arrival.transport, responder) {
         Answer::empty(Rcode::BadCookie)
     } else if let Request::Query(query) = &request
-        && query.is_transfer()
+        && query.question.is_transfer()
     {
         let key = stamp.as_deref().and_then(Stamp::key).map(Arc::as_ref);
         let asker = Asker { source: arrival.source, key, carriage: arrival.carriage() };
         match judge(responder.state, query, &asker) {
-            Verdict::Refused(rcode, error) => {
-                Answer { extended_error: error, ..Answer::empty(rcode) }
+            Verdict::Refused(refusal) => {
+                arrival.tell(&query.question, stamp.as_deref(), refusal);
+                let extended_error = refusal.extended_error();
+                Answer { extended_error, ..Answer::empty(refusal.rcode()) }
             }
             Verdict::Soa(zone) => soa(zone),
             Verdict::Whole(zone) => {
@@ -285,8 +303,12 @@ fn checked<'m>(
     match check(message, signature, &responder.state.keys, arrival.now()) {
         None => (request.refused(Rcode::FormErr), None),
         Some(Checked { fault: None, stamp }) => (request, Some(Box::new(stamp))),
-        Some(Checked { fault: Some(_), stamp }) => {
-            (request.refused(Rcode::NotAuth), Some(Box::new(stamp)))
+        Some(Checked { fault: Some(fault), stamp }) => {
+            let refused = Refusal::Signature(fault);
+            if let Some(question) = request.echoed().0.filter(|question| question.is_transfer()) {
+                arrival.tell(question, Some(&stamp), refused);
+            }
+            (request.refused(refused.rcode()), Some(Box::new(stamp)))
         }
     }
 }

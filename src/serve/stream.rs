@@ -24,7 +24,6 @@ use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
 use tracing::warn;
 
-use crate::cookies::Cookies;
 use crate::query::Rcode;
 use crate::serve::connections::{Connections, Permit};
 use crate::serve::doh;
@@ -228,13 +227,18 @@ pub async fn serve(
     let mut talk = Talk::default();
     let mut has_ended = false;
     loop {
-        let is_answered = talk.answer_all(&live, protocol, |cookies| Arrival {
-            source: client,
-            transport,
-            takes_several: true,
-            idle: Some(idle),
-            cookies,
-        });
+        let is_answered = {
+            let cookies = live.cookies();
+            let arrival = Arrival {
+                source: client,
+                transport,
+                takes_several: true,
+                refusals: Some(&live.meters().refusals),
+                idle: Some(idle),
+                cookies: &cookies,
+            };
+            talk.answer_all(&live, protocol, &arrival)
+        };
         if talk.go_on_transferring().is_err() {
             return;
         }
@@ -331,18 +335,11 @@ struct BrokenOff;
 
 impl Talk {
     /// Answers whole messages, until there are enough replies. True if none is left.
-    fn answer_all(
-        &mut self,
-        live: &Live,
-        protocol: Protocol,
-        arrival: impl FnOnce(&Cookies) -> Arrival<'_>,
-    ) -> bool {
+    fn answer_all(&mut self, live: &Live, protocol: Protocol, arrival: &Arrival<'_>) -> bool {
         let Self { received, replies, transfers } = self;
         let mut taken = 0;
         let mut is_answered = false;
         let moment = live.load();
-        let cookies = live.cookies();
-        let arrival = arrival(&cookies);
         let memory = live.memory(&moment);
         with_room(|out| {
             while replies.len() < ENOUGH && transfers.len() < MOST_TRANSFERS {
@@ -352,7 +349,7 @@ impl Talk {
                 };
                 taken += LENGTH + query.len();
                 let responder = moment.responder(&memory);
-                match converse(query, &arrival, &responder, out) {
+                match converse(query, arrival, &responder, out) {
                     Some(Reply::Message(Made { length, served, .. })) => {
                         let reply = out.get(..length).unwrap_or_default();
                         let served = Served { protocol, ..served };

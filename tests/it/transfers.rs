@@ -175,6 +175,71 @@ fn who_is_not_named_gets_no_zone() {
     assert_eq!(reply.rcode(), rcode::FORMERR, "without the serial that the client has");
 }
 
+/// The lines about transfers that were refused, so far.
+fn refusals(server: &mut Server) -> Vec<serde_json::Value> {
+    let lines = server.log_so_far().iter().map(|line| &line["fields"]);
+    lines.filter(|fields| fields["message"] == "a zone transfer was refused").cloned().collect()
+}
+
+// Who sets a secondary up sees why it gets nothing, and a stranger who asks for ever does not fill the log.
+#[test]
+fn refused_transfers_are_logged_once_in_a_while_for_each_reason() {
+    let by_key = "transfer = { keys = [\"xfr.example.test\"] }";
+    let elsewhere = "transfer = { allow = [\"192.0.2.0/24\"] }";
+    let rows = [
+        ("", "example.test", "no transfer rules"),
+        (elsewhere, "example.test", "allow does not have the client's address"),
+        (by_key, "example.test", "not signed"),
+        (by_key, "example.invalid", "no zone of this name"),
+    ];
+    for (transfer, name, reason) in rows {
+        let site = site(transfer);
+        let mut server = Server::start(&site);
+        let mut stream = server.connect();
+        for qtype in [rtype::AXFR, rtype::IXFR].into_iter().cycle().take(100) {
+            stream.write_all(&framed(&Query::new(name, qtype).octets())).expect("sent");
+            assert!([rcode::REFUSED, rcode::NOTAUTH].contains(&read_framed(&mut stream).rcode()));
+            // The address of a datagram may be forged.
+            server.ask(&Query::new(name, qtype));
+        }
+        server.reload("reloaded");
+        let told = refusals(&mut server);
+        assert_eq!(told.len(), 1, "{told:?}");
+        let fields = &told[0];
+        assert_eq!(
+            (&fields["client"], &fields["zone"]),
+            (&"127.0.0.1".into(), &format!("{name}.").into())
+        );
+        assert!(fields["reason"].as_str().is_some_and(|told| told.contains(reason)), "{fields}");
+        assert_eq!((&fields["refused"], &fields["key"]), (&1.into(), &"".into()), "{fields}");
+    }
+    if skips(&[DIG]) {
+        return;
+    }
+    // Each reason by itself, with the key that was named.
+    let site = site(by_key);
+    let mut server = Server::start(&site);
+    let unknown = key(SECRET).replace("xfr", "unknown");
+    let long = format!("hmac-sha512:long:{SECRET}");
+    let rows = [
+        (key(OTHER_SECRET), "BADSIG", "xfr.example.test."),
+        (unknown, "BADKEY", "unknown.example.test."),
+        (long, "keys do not have", "long."),
+    ];
+    for (key, _, _) in &rows {
+        for _ in 0..3 {
+            run("dig", server.address, &["-y", key, "example.test", "AXFR"]);
+        }
+    }
+    server.reload("reloaded");
+    let told = refusals(&mut server);
+    assert_eq!(told.len(), rows.len(), "{told:?}");
+    for ((_, reason, key), fields) in rows.iter().zip(&told) {
+        assert!(fields["reason"].as_str().is_some_and(|told| told.contains(reason)), "{fields}");
+        assert_eq!(fields["key"], *key, "{fields}");
+    }
+}
+
 #[test]
 fn a_transfer_has_every_record_once_and_steered_names_as_their_answers() {
     if skips(&[DIG]) {
