@@ -9,6 +9,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use tracing::{info, warn};
 
 use crate::serve::refusals::Refusals;
+use crate::serve::seldom::Seldom;
 use crate::served::Protocol;
 use crate::state_folder;
 use crate::tally::Shared;
@@ -62,6 +63,8 @@ pub struct Meters {
     is_writable: AtomicBool,
     /// What was told of transfers that were refused.
     pub refusals: Refusals,
+    /// When it was told of transfers whose clients were too slow.
+    pub slow_transfers: Seldom,
 }
 
 #[derive(Debug, Default)]
@@ -109,6 +112,7 @@ impl Default for Meters {
             connections: std::array::from_fn(|_| Connections::default()),
             is_writable: AtomicBool::new(true),
             refusals: Refusals::default(),
+            slow_transfers: Seldom::default(),
         }
     }
 }

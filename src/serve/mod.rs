@@ -16,6 +16,7 @@ pub mod meters;
 pub mod mmsg;
 pub mod notifier;
 pub mod outgoing;
+pub mod pace;
 pub mod privileges;
 pub mod prober;
 pub mod query_log;

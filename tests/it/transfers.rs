@@ -3,8 +3,10 @@
 
 use std::collections::BTreeSet;
 use std::io::{Read, Write};
-use std::net::SocketAddr;
+use std::net::{SocketAddr, TcpStream};
 use std::process::{Command, Output};
+use std::thread;
+use std::time::{Duration, Instant};
 
 use socket2::{Domain, Socket, Type};
 
@@ -440,10 +442,8 @@ fn an_incremental_transfer_without_exactly_one_soa_of_the_zone_is_malformed() {
     }
 }
 
-// A zone of 8 MB for a client that takes it slowly: other queries of its connection are answered in between.
-#[test]
-fn a_large_transfer_holds_up_nobody() {
-    const RECORDS: usize = 16_000;
+/// A zone of 8 MB, with these settings beside the usual ones.
+fn large_site(more: &str) -> Site {
     let site = site("zonefile = \"large\"\ntransfer = { allow = [\"127.0.0.1\"] }");
     let text = "x".repeat(250);
     let mut large = String::new();
@@ -451,12 +451,29 @@ fn a_large_transfer_holds_up_nobody() {
         large += &format!("n{number} 300 IN TXT \"{text}\" \"{text}\"\n");
     }
     site.write("zones/large", large);
-    let server = Server::start(&site);
+    site.write("meridian.toml", settings() + more);
+    site
+}
+
+/// The records of its file.
+const RECORDS: usize = 16_000;
+
+/// A connection with little room for what comes.
+fn connect_narrowly(server: &Server) -> TcpStream {
     let socket = Socket::new(Domain::IPV4, Type::STREAM, None).expect("a socket");
     socket.set_recv_buffer_size(4096).expect("a small buffer");
     socket.connect(&server.address.into()).expect("a connection");
-    let mut stream = std::net::TcpStream::from(socket);
-    stream.set_read_timeout(Some(std::time::Duration::from_secs(20))).expect("a timeout");
+    let stream = TcpStream::from(socket);
+    stream.set_read_timeout(Some(Duration::from_secs(20))).expect("a timeout");
+    stream
+}
+
+// For a client that takes it slowly: other queries of its connection are answered in between.
+#[test]
+fn a_large_transfer_holds_up_nobody() {
+    let site = large_site("");
+    let server = Server::start(&site);
+    let mut stream = connect_narrowly(&server);
     let transfer = Query::new("example.test", rtype::AXFR).edns(1232);
     let other = Query::new("example.test", MX);
     stream.write_all(&framed(&transfer.octets())).expect("sent");
@@ -500,4 +517,49 @@ fn a_large_transfer_holds_up_nobody() {
         soas += reply.answer.iter().filter(|record| record.rtype == rtype::SOA).count();
     }
     assert_eq!(half.read(&mut [0; 1]).expect("the end"), 0);
+}
+
+/// How long it may take until a slow client is cut off.
+const PATIENCE: Duration = Duration::from_secs(100);
+/// More octets than a client gets that does not take them.
+const TOO_MUCH: usize = 600_000;
+
+/// Begins a transfer, takes it as `take` does until the server breaks it off, and gives how many octets of it
+/// there were, those included that were on their way.
+fn broken_off(idle: &str, take: fn(&mut TcpStream) -> usize) -> usize {
+    let settings = format!("[tcp]\nidle_timeout = \"{idle}\"\n");
+    let site = large_site(&settings);
+    let mut server = Server::start(&site);
+    let mut stream = connect_narrowly(&server);
+    let query = Query::new("example.test", rtype::AXFR);
+    stream.write_all(&framed(&query.octets())).expect("sent");
+    let (mut octets, start) = (0, Instant::now());
+    while server.log_so_far().iter().all(|line| line["fields"]["broken_off"].is_null()) {
+        octets += take(&mut stream);
+        assert!(octets < TOO_MUCH && start.elapsed() < PATIENCE, "{octets} octets, and it goes on");
+    }
+    let mut rest = Vec::new();
+    let end = stream.read_to_end(&mut rest).expect_err("a reset").kind();
+    assert_eq!(end, std::io::ErrorKind::ConnectionReset);
+    octets + rest.len()
+}
+
+// A transfer holds a whole state, and the system's buffers.
+#[test]
+fn a_transfer_ends_if_its_client_takes_an_octet_now_and_then() {
+    let octets = broken_off("1s", |stream| {
+        thread::sleep(Duration::from_millis(100));
+        stream.read(&mut [0]).expect("an octet")
+    });
+    assert!(octets < TOO_MUCH, "{octets} octets were kept for it");
+}
+
+// Never idle, and so slow that it would take a quarter of an hour.
+#[test]
+fn a_transfer_ends_if_its_client_is_slow_all_the_time() {
+    let octets = broken_off("5s", |stream| {
+        thread::sleep(Duration::from_millis(250));
+        stream.read(&mut [0; 2560]).unwrap_or_default()
+    });
+    assert!(octets < TOO_MUCH, "{octets} octets were kept for it");
 }
