@@ -20,6 +20,7 @@ use crate::served::{Protocol, Scoped, Served};
 use crate::steer::Memory;
 use crate::tally::counters::Dropped;
 use crate::transfer::{Asker, Carriage, Refusal, Verdict, judge};
+use crate::tsig::Keys;
 use crate::tsig::check::{Checked, check};
 use crate::tsig::stamp::Stamp;
 use crate::wire::write::write;
@@ -206,18 +207,25 @@ fn guarded(
             error!("a query made the server panic; it was answered SERVFAIL");
             let mut answer = Answer::empty(Rcode::ServFail);
             answer.extended_error = Some(ExtendedError::Internal);
-            let made = bare(message, arrival, answer, out)?;
+            let made = bare(message, arrival, &responder.state.keys, answer, out)?;
             let served = Served { is_fault: true, ..made.served };
             Some(Reply::Message(Made { served, ..made }))
         }
     }
 }
 
-/// The reply to a query over UDP that tells the client to come again over TCP.
-pub fn truncated(message: &[u8], arrival: &Arrival<'_>, out: &mut [u8]) -> Option<usize> {
+/// The reply to a query over UDP that tells the client to come again over TCP. A signature is no proof of an
+/// address, as a query that was signed may be sent again by others: so it does not exempt from the limit, and
+/// the reply is signed as any other.
+pub fn truncated(
+    message: &[u8],
+    arrival: &Arrival<'_>,
+    keys: &Keys,
+    out: &mut [u8],
+) -> Option<usize> {
     let mut answer = Answer::empty(Rcode::NoError);
     answer.extras.truncated = true;
-    bare(message, arrival, answer, out).map(|made| made.length)
+    bare(message, arrival, keys, answer, out).map(|made| made.length)
 }
 
 #[inline]
@@ -230,7 +238,7 @@ fn attempt(
     let mut request = accepted(query::parse(message), arrival.transport);
     let mut stamp = None;
     if let Some(signature) = request.signature() {
-        (request, stamp) = checked(request, signature, message, arrival, responder);
+        (request, stamp) = checked(request, signature, message, arrival, &responder.state.keys);
     }
     let (question, edns) = request.echoed();
     let judged = arrival.judge(edns);
@@ -266,13 +274,7 @@ fn attempt(
     }
     let record_type = question.map_or(RecordType::A, |question| question.record_type);
     let equal = answer_hash(&answer, record_type);
-    let reserved = stamp.as_deref().map_or(0, Stamp::length);
-    let limit = arrival.transport.limit(edns).checked_sub(reserved)?;
-    let mut length = write(&request, Repeated::read(message)?, &answer, limit, out)?;
-    if let Some(mut stamp) = stamp {
-        length = stamp.sign(out, length)?;
-    }
-    let served = served(&answer, edns, out);
+    let (length, served) = finish(message, arrival, &request, stamp, &answer, out)?;
     let is_proven = judged.is_some_and(|judged| judged.is_valid);
     Some(Reply::Message(Made { length, equal, is_proven, served }))
 }
@@ -298,9 +300,9 @@ fn checked<'m>(
     signature: Signature<'m>,
     message: &[u8],
     arrival: &Arrival<'_>,
-    responder: &Responder<'_, impl Memory>,
+    keys: &Keys,
 ) -> (Request<'m>, Option<Box<Stamp>>) {
-    match check(message, signature, &responder.state.keys, arrival.now()) {
+    match check(message, signature, keys, arrival.now()) {
         None => (request.refused(Rcode::FormErr), None),
         Some(Checked { fault: None, stamp }) => (request, Some(Box::new(stamp))),
         Some(Checked { fault: Some(fault), stamp }) => {
@@ -360,23 +362,52 @@ fn tenths(idle: Duration) -> u16 {
     u16::try_from(idle.as_millis() / 100).unwrap_or(u16::MAX)
 }
 
-/// Writes an answer that nothing in the zones is asked for.
+/// Writes an answer that nothing in the zones is asked for. As any other it is signed if the query was (RFC 8945
+/// section 5.3).
 fn bare(
     message: &[u8],
     arrival: &Arrival<'_>,
+    keys: &Keys,
     mut answer: Answer<'_>,
     out: &mut [u8],
 ) -> Option<Made> {
     let attempt = || {
-        let request = query::parse(message);
+        let mut request = query::parse(message);
+        let mut stamp = None;
+        if let Some(signature) = request.signature() {
+            (request, stamp) = checked(request, signature, message, arrival, keys);
+            if answer.rcode == Rcode::NoError
+                && let Request::Refused(refused) = &request
+            {
+                answer.rcode = refused.rcode;
+            }
+        }
         let edns = request.echoed().1;
         let judged = arrival.judge(edns);
         answer.extras.cookie = judged.map(|judged| judged.reply);
-        let limit = arrival.transport.limit(edns);
-        let length = write(&request, Repeated::read(message)?, &answer, limit, out)?;
         let is_proven = judged.is_some_and(|judged| judged.is_valid);
-        let (equal, served) = (answer_hash(&answer, RecordType::A), served(&answer, edns, out));
-        Some(Made { length, equal, is_proven, served })
+        let (length, served) = finish(message, arrival, &request, stamp, &answer, out)?;
+        Some(Made { length, equal: answer_hash(&answer, RecordType::A), is_proven, served })
     };
     catch_unwind(AssertUnwindSafe(attempt)).ok().flatten()
+}
+
+/// Writes an answer, and signs it if the query was signed.
+#[inline]
+fn finish(
+    message: &[u8],
+    arrival: &Arrival<'_>,
+    request: &Request<'_>,
+    stamp: Option<Box<Stamp>>,
+    answer: &Answer<'_>,
+    out: &mut [u8],
+) -> Option<(usize, Served)> {
+    let edns = request.echoed().1;
+    let reserved = stamp.as_deref().map_or(0, Stamp::length);
+    let limit = arrival.transport.limit(edns).checked_sub(reserved)?;
+    let mut length = write(request, Repeated::read(message)?, answer, limit, out)?;
+    if let Some(mut stamp) = stamp {
+        length = stamp.sign(out, length)?;
+    }
+    Some((length, served(answer, edns, out)))
 }

@@ -228,7 +228,7 @@ impl Steps {
         turn.tally.count(&served);
         let length = match served.verdict {
             Verdict::Send => Some(length),
-            Verdict::Truncate => reply::truncated(message, &arrival, out),
+            Verdict::Truncate => reply::truncated(message, &arrival, &state.keys, out),
             Verdict::Drop => None,
         };
         if let Some(sampler) = &mut self.sampler
