@@ -133,7 +133,7 @@ pub fn serve(
     let account = server.privileges.as_ref().map(Account::find).transpose()?;
     let sockets = Sockets::open(&server, Passed::from_environment()?)?;
     match &account {
-        Some(account) => account.assume(&inputs, &server.state)?,
+        Some(account) => account.assume(&inputs, &state.monitors, &server.state)?,
         None => drop_spare_capabilities(),
     }
     // The first threads: what they may is what is left by now.
