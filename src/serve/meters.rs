@@ -65,6 +65,10 @@ pub struct Meters {
     pub refusals: Refusals,
     /// When it was told of transfers whose clients were too slow.
     pub slow_transfers: Seldom,
+    /// When it was told that no connection could be accepted.
+    pub no_room: Seldom,
+    /// The same for the admin service.
+    pub no_admin_room: Seldom,
 }
 
 #[derive(Debug, Default)]
@@ -113,6 +117,8 @@ impl Default for Meters {
             is_writable: AtomicBool::new(true),
             refusals: Refusals::default(),
             slow_transfers: Seldom::default(),
+            no_room: Seldom::default(),
+            no_admin_room: Seldom::default(),
         }
     }
 }

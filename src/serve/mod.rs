@@ -15,6 +15,7 @@ pub mod live;
 pub mod meters;
 pub mod mmsg;
 pub mod notifier;
+pub mod open_files;
 pub mod outgoing;
 pub mod pace;
 pub mod privileges;
@@ -338,6 +339,7 @@ async fn run(
         info!(%address, "listening");
     }
     encrypted.log();
+    open_files::check(server, control.monitored());
     manager.waits("waiting for the first probe results");
     tokio::select! {
         () = first_results(control, server.startup_wait) => {}

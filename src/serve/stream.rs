@@ -125,7 +125,10 @@ pub async fn accept(listener: TcpListener, carrier: Carrier, streams: Streams) {
             Ok((stream, client)) => admit(stream, client, &carrier, &streams),
             Err(error) if is_of_one_connection(&error) => {}
             Err(error) => {
-                warn!(%error, "no connection can be accepted at the moment");
+                let told = &streams.live.meters().no_room;
+                if let Some(attempts) = told.due(std::time::Instant::now()) {
+                    warn!(%error, attempts, "no connection can be accepted at the moment");
+                }
                 tokio::time::sleep(NO_ROOM).await;
             }
         }
