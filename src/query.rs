@@ -2,11 +2,14 @@
 
 #![deny(clippy::indexing_slicing)]
 
+pub(crate) mod compressed;
 mod edns;
+mod known_version;
 
 use arrayvec::ArrayVec;
 
 use crate::name::{MAX_NAME, Name, wire_length};
+use crate::query::known_version::{KnownVersion, is_asked_with_soa};
 use crate::rr::RecordType;
 
 pub use crate::query::edns::{
@@ -41,8 +44,8 @@ pub struct Query<'m> {
     pub question: Question<'m>,
     /// Its EDNS, if it has any.
     pub edns: Option<Edns>,
-    /// The serial of the SOA record that comes with it: the version of a zone that a secondary has
-    /// (RFC 1995 section 3).
+    /// The serial of the SOA that a query for IXFR comes with: the version of the zone that a secondary has
+    /// (RFC 1995 section 3). None if there is not exactly one SOA of that zone, well formed.
     pub serial: Option<u32>,
     /// Its signature, unread.
     pub signature: Option<Signature<'m>>,
@@ -55,14 +58,6 @@ pub struct Signature<'m> {
     pub start: usize,
     /// Its data.
     pub rdata: &'m [u8],
-}
-
-impl Query<'_> {
-    /// True if a zone is asked for (RFC 5936, 1995).
-    pub fn is_transfer(&self) -> bool {
-        let Question { record_type, class, .. } = self.question;
-        class == CLASS_IN && matches!(record_type, RecordType::AXFR | RecordType::IXFR)
-    }
 }
 
 /// What a message is refused with, and what of it is repeated in the reply.
@@ -127,6 +122,12 @@ impl<'m> Question<'m> {
     /// How many octets the question has in a message.
     pub fn length(&self) -> usize {
         self.name.len() + 4
+    }
+
+    /// True if a zone is asked for (RFC 5936, 1995).
+    pub fn is_transfer(&self) -> bool {
+        let is_of_zone = matches!(self.record_type, RecordType::AXFR | RecordType::IXFR);
+        is_of_zone && self.class == CLASS_IN
     }
 
     /// The question for a name and type in class IN.
@@ -206,7 +207,7 @@ pub fn parse(message: &[u8]) -> Request<'_> {
     // Exactly one question (RFC 9619).
     let question = if header.questions == 1 { read_question(&mut reader) } else { None };
     if header.questions == 0 && header.opcode == 0 {
-        return match read_records(&mut reader, &header) {
+        return match read_records(&mut reader, &header, None) {
             Ok(Records { edns: Some(edns), signature: None, .. }) if edns.cookie.is_some() => {
                 Request::CookieOnly(edns)
             }
@@ -222,7 +223,7 @@ pub fn parse(message: &[u8]) -> Request<'_> {
         let rcode = if header.opcode == 0 { Rcode::FormErr } else { Rcode::NotImp };
         return refuse(rcode, None, Records::with(None));
     };
-    let records = match read_records(&mut reader, &header) {
+    let records = match read_records(&mut reader, &header, Some(&question)) {
         Ok(records) => records,
         Err(Malformed { edns }) => {
             // Other opcodes have other bodies: that they are not offered comes first.
@@ -253,7 +254,7 @@ pub fn signature_of(message: &[u8]) -> Option<Signature<'_>> {
         skip_name(&mut reader)?;
         reader.take(4)?;
     }
-    read_records(&mut reader, &header).ok()?.signature
+    read_records(&mut reader, &header, None).ok()?.signature
 }
 
 /// The class IN (RFC 1035 section 3.2.4).
@@ -268,6 +269,7 @@ struct Header {
     is_reply: bool,
     opcode: u8,
     questions: u16,
+    answers: u16,
     /// Answer and authority records.
     ordinary: u32,
     additional: u16,
@@ -283,6 +285,7 @@ impl Header {
             is_reply: flags & 0x8000 != 0,
             opcode: u8::try_from(flags >> 11 & 0x0f).unwrap_or(0),
             questions,
+            answers,
             ordinary: u32::from(answers) + u32::from(authorities),
             additional,
         })
@@ -328,8 +331,14 @@ fn refuse<'m>(
 }
 
 /// Reads all records, of which few matter, to the end of the message.
-fn read_records<'m>(reader: &mut Reader<'m>, header: &Header) -> Result<Records<'m>, Malformed> {
-    let (mut edns, mut serial, mut signature) = (None, None, None);
+fn read_records<'m>(
+    reader: &mut Reader<'m>,
+    header: &Header,
+    question: Option<&Question<'_>>,
+) -> Result<Records<'m>, Malformed> {
+    let (mut edns, mut known, mut signature) = (None, KnownVersion::Unsaid, None);
+    let with_soa = question.filter(|question| is_asked_with_soa(question));
+    let authorities = u32::from(header.answers)..header.ordinary;
     let total = header.ordinary + u32::from(header.additional);
     for number in 0..total {
         let start = reader.at;
@@ -345,8 +354,11 @@ fn read_records<'m>(reader: &mut Reader<'m>, header: &Header) -> Result<Records<
                 signature = Some(Signature { start, rdata: record.rdata });
                 continue;
             }
-            RecordType::SOA if number < header.ordinary => {
-                serial = soa_serial(record.rdata);
+            RecordType::SOA if authorities.contains(&number) => {
+                if let Some(question) = with_soa {
+                    let data = reader.at - record.rdata.len()..reader.at;
+                    known.add(reader.octets, start, record.class, data, question);
+                }
                 continue;
             }
             _ => continue,
@@ -364,13 +376,8 @@ fn read_records<'m>(reader: &mut Reader<'m>, header: &Header) -> Result<Records<
         }
     }
     let is_read = reader.rest_from_here().is_empty();
+    let serial = known.serial();
     if is_read { Ok(Records { edns, serial, signature }) } else { Err(Malformed { edns }) }
-}
-
-/// The serial of a SOA's data: the first of the five numbers that end it (RFC 1035 section 3.3.13).
-fn soa_serial(rdata: &[u8]) -> Option<u32> {
-    let (serial, _) = rdata.last_chunk::<20>()?.split_first_chunk()?;
-    Some(u32::from_be_bytes(*serial))
 }
 
 /// A record of a query.

@@ -83,7 +83,7 @@ pub fn respond<'s>(
             responder.fill_chaos(&query.question, &mut answer);
         }
         // Who may have a zone is decided where it is known who asks.
-        Request::Query(query) if query.is_transfer() => {
+        Request::Query(query) if query.question.is_transfer() => {
             answer.rcode = Rcode::Refused;
             answer.extended_error = Some(ExtendedError::TransferNotAllowed);
         }

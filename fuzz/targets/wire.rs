@@ -26,7 +26,8 @@ pub(crate) fn run(message: &[u8]) {
     for transport in [Transport::Datagram, Transport::Stream, Transport::Encrypted] {
         let idle = (transport != Transport::Datagram).then_some(Duration::from_secs(10));
         let takes_several = false;
-        let arrival = Arrival { source, transport, takes_several, idle, cookies: &cookies };
+        let arrival =
+            Arrival { source, transport, takes_several, refusals: None, idle, cookies: &cookies };
         let mut long = vec![0; reply::MAX_MESSAGE];
         let length = reply::answer(message, &arrival, &responder, &mut long);
         long.truncate(length.unwrap_or(0));

@@ -2,7 +2,7 @@
 //! whatever its client does.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use axum::Router;
 use hyper::service::Service as _;
@@ -12,6 +12,7 @@ use tokio::sync::{Semaphore, watch};
 use tracing::warn;
 
 use crate::serve::http::{self, Limits};
+use crate::serve::meters::Meters;
 
 /// What a client may take.
 const LIMITS: Limits =
@@ -27,6 +28,8 @@ pub(super) struct Listener {
     pub(super) connections: Arc<Semaphore>,
     /// True when the server ends.
     pub(super) stopped: watch::Receiver<bool>,
+    /// Who knows what was logged.
+    pub(super) meters: Arc<Meters>,
 }
 
 impl Listener {
@@ -52,7 +55,9 @@ impl Listener {
                 }
                 Err(error) => {
                     // As a rule the process has too many open files; that passes.
-                    warn!(%error, "an admin connection cannot be accepted");
+                    if let Some(attempts) = self.meters.no_admin_room.due(Instant::now()) {
+                        warn!(%error, attempts, "no admin connection can be accepted at the moment");
+                    }
                     tokio::time::sleep(PAUSE).await;
                 }
             }

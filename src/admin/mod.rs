@@ -55,7 +55,7 @@ use crate::serve::reload::Reloader;
 /// How many octets the body of a request may have.
 const LONGEST_BODY: usize = 64 * 1024;
 /// How many connections there may be at a time; more wait to be accepted.
-const MOST_CONNECTIONS: usize = 256;
+pub const MOST_CONNECTIONS: usize = 256;
 
 /// What the requests are answered from.
 #[derive(Debug)]
@@ -122,7 +122,8 @@ impl Running {
             let socket = tokio::net::TcpListener::from_std(socket)?;
             let (connections, stopped) = (Arc::clone(&connections), stopped.clone());
             info!(%address, "admin listening");
-            tokio::spawn(Listener { socket, router, connections, stopped }.run());
+            let meters = Arc::clone(service.control.live().meters());
+            tokio::spawn(Listener { socket, router, connections, stopped, meters }.run());
         }
         Ok(Self { stop, connections })
     }

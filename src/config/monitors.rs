@@ -3,7 +3,7 @@
 
 mod parse;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use crate::name::Name;
@@ -37,6 +37,14 @@ pub struct Monitor {
 }
 
 impl Monitor {
+    /// The file that it reads, if it is one that does.
+    pub fn file(&self) -> Option<&Path> {
+        match &self.probe {
+            Probe::File { path } => Some(path),
+            _ => None,
+        }
+    }
+
     /// True if its origins are probed; the state of the others is pushed.
     pub fn is_probed(&self) -> bool {
         !matches!(self.probe, Probe::Push { .. })

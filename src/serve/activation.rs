@@ -6,10 +6,16 @@ use std::io;
 use std::net::{SocketAddr, TcpListener, UdpSocket};
 
 use listenfd::ListenFd;
+use rustix::process::{Resource, getrlimit};
 use socket2::SockRef;
 
+/// The variable with the number of sockets, and the one with the process that they are for.
+const COUNT: &str = "LISTEN_FDS";
+const PROCESS: &str = "LISTEN_PID";
 /// The variable with the names, with colons between them.
 const NAMES: &str = "LISTEN_FDNAMES";
+/// The most sockets where the system does not limit open files: its own default for all that can be open.
+const MOST: u64 = 1 << 20;
 
 /// Passed sockets, each with its address, by what they are for.
 #[derive(Debug, Default)]
@@ -29,6 +35,18 @@ pub struct Passed {
 /// A passed socket that cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum PassedError {
+    /// There cannot be so many.
+    #[error(
+        "LISTEN_FDS says that the service manager passed {given:?} sockets, which is no number from 0 to \
+         {most}, the most files that this process may have open; correct it, or start the server without \
+         LISTEN_FDS and LISTEN_PID"
+    )]
+    Count {
+        /// What the variable says.
+        given: String,
+        /// The most that it could be.
+        most: u64,
+    },
     /// Its name says nothing.
     #[error(
         "the service manager passed a socket with the name {0:?}; set FileDescriptorName= of its socket \
@@ -75,6 +93,7 @@ impl Passed {
     /// # Errors
     /// [`PassedError`].
     pub fn from_environment() -> Result<Self, PassedError> {
+        check_count()?;
         let names = std::env::var(NAMES).unwrap_or_default();
         let mut sockets = ListenFd::from_env();
         let mut names = names.split(':').filter(|_| !names.is_empty());
@@ -123,6 +142,23 @@ impl Passed {
     pub fn dns_addresses(&self) -> impl Iterator<Item = SocketAddr> {
         let udp = self.udp.iter().map(|(address, _)| *address);
         udp.chain(self.tcp.iter().map(|(address, _)| *address))
+    }
+}
+
+/// Checks the number of sockets that are said to be passed to this process. It is taken at its word later, and
+/// room is made for as many.
+fn check_count() -> Result<(), PassedError> {
+    let Some(given) = std::env::var_os(COUNT) else { return Ok(()) };
+    // Without a process they are for whoever reads this.
+    let process = std::env::var(PROCESS).unwrap_or_default();
+    if !process.is_empty() && process.parse() != Ok(std::process::id()) {
+        return Ok(());
+    }
+    let given = given.to_string_lossy().into_owned();
+    let most = getrlimit(Resource::Nofile).current.map_or(MOST, |limit| limit.min(MOST));
+    match given.parse::<u64>() {
+        Ok(count) if count <= most => Ok(()),
+        _ => Err(PassedError::Count { given, most }),
     }
 }
 

@@ -8,6 +8,8 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use tracing::{info, warn};
 
+use crate::serve::refusals::Refusals;
+use crate::serve::seldom::Seldom;
 use crate::served::Protocol;
 use crate::state_folder;
 use crate::tally::Shared;
@@ -59,6 +61,14 @@ pub struct Meters {
     is_current: AtomicBool,
     connections: [Connections; Protocol::ALL.len()],
     is_writable: AtomicBool,
+    /// What was told of transfers that were refused.
+    pub refusals: Refusals,
+    /// When it was told of transfers whose clients were too slow.
+    pub slow_transfers: Seldom,
+    /// When it was told that no connection could be accepted.
+    pub no_room: Seldom,
+    /// The same for the admin service.
+    pub no_admin_room: Seldom,
 }
 
 #[derive(Debug, Default)]
@@ -105,6 +115,10 @@ impl Default for Meters {
             is_current: AtomicBool::new(true),
             connections: std::array::from_fn(|_| Connections::default()),
             is_writable: AtomicBool::new(true),
+            refusals: Refusals::default(),
+            slow_transfers: Seldom::default(),
+            no_room: Seldom::default(),
+            no_admin_room: Seldom::default(),
         }
     }
 }

@@ -15,15 +15,19 @@ pub mod live;
 pub mod meters;
 pub mod mmsg;
 pub mod notifier;
+pub mod open_files;
 pub mod outgoing;
+pub mod pace;
 pub mod privileges;
 pub mod prober;
 pub mod query_log;
 pub mod quic;
+pub mod refusals;
 pub mod reload;
 pub mod reply;
 pub mod resolver;
 pub mod secrets;
+pub mod seldom;
 pub mod sequences;
 pub mod service_manager;
 pub mod sessions;
@@ -130,7 +134,7 @@ pub fn serve(
     let account = server.privileges.as_ref().map(Account::find).transpose()?;
     let sockets = Sockets::open(&server, Passed::from_environment()?)?;
     match &account {
-        Some(account) => account.assume(&inputs, &server.state)?,
+        Some(account) => account.assume(&inputs, &state.monitors, &server.state)?,
         None => drop_spare_capabilities(),
     }
     // The first threads: what they may is what is left by now.
@@ -335,6 +339,7 @@ async fn run(
         info!(%address, "listening");
     }
     encrypted.log();
+    open_files::check(server, control.monitored());
     manager.waits("waiting for the first probe results");
     tokio::select! {
         () = first_results(control, server.startup_wait) => {}

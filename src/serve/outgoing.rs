@@ -1,6 +1,7 @@
 //! A zone on its way to a secondary: each message is made when the one before was taken, from the moment in
 //! which the transfer began.
 
+use std::net::IpAddr;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -49,10 +50,7 @@ impl Outgoing {
     /// Writes the next message.
     pub fn next(&mut self, out: &mut [u8]) -> Step {
         if self.cursor.is_done() {
-            let key = self.grant.stamp.as_ref().and_then(Stamp::key);
-            let key = key.map(|key| key.name.to_string()).unwrap_or_default();
-            let zone = self.moment.state.zones.at_key(&self.grant.zone);
-            let (zone, serial) = zone.map(|zone| (zone.apex.to_string(), zone.serial())).unzip();
+            let (zone, serial, key) = self.names();
             info!(zone, serial, key, messages = self.messages, "transferred");
             return Step::Done;
         }
@@ -70,6 +68,25 @@ impl Outgoing {
                 Step::Failed
             }
         }
+    }
+
+    /// Tells that it ends here, as its client is too slow, and how many ended so since that was last told.
+    pub fn tell_slow(&self, client: IpAddr, broken_off: u64) {
+        let (client, (zone, serial, key)) = (client.to_canonical(), self.names());
+        let messages = self.messages;
+        warn!(
+            %client, zone, serial, key, messages, broken_off,
+            "a zone transfer was broken off: the client took too little of it for too long"
+        );
+    }
+
+    /// The zone, its serial and the key, as the log names them.
+    fn names(&self) -> (Option<String>, Option<u32>, String) {
+        let key = self.grant.stamp.as_ref().and_then(Stamp::key);
+        let key = key.map(|key| key.name.to_string()).unwrap_or_default();
+        let zone = self.moment.state.zones.at_key(&self.grant.zone);
+        let (zone, serial) = zone.map(|zone| (zone.apex.to_string(), zone.serial())).unzip();
+        (zone, serial, key)
     }
 
     fn write(&mut self, out: &mut [u8]) -> Option<usize> {

@@ -1,6 +1,7 @@
 //! Giving privileges up, once everything is listened on and before anything is answered. User, groups and
 //! capabilities belong to a thread: this runs while there is one, and those that come later inherit them.
 
+use std::collections::BTreeSet;
 use std::ffi::CString;
 use std::fs::{self, File};
 use std::io;
@@ -15,6 +16,7 @@ use rustix::thread::{
 use tracing::{info, warn};
 
 use crate::config::inputs::{Input, Mark};
+use crate::config::monitors::Monitor;
 use crate::config::privileges::Privileges;
 
 /// How many files are named in an error.
@@ -55,10 +57,10 @@ pub enum PrivilegesError {
     /// Root could be had again.
     #[error("the user {0} can become root again; privileges were not given up")]
     NotGivenUp(String),
-    /// A reload would fail.
+    /// A reload or a monitor would fail.
     #[error(
-        "the user {user} cannot read {files}, and a reload has to; let it, as with chgrp {group} and \
-         chmod g+r (g+rx for folders)"
+        "the user {user} cannot read {files}, and a reload or a monitor has to; let it, as with \
+         chgrp {group} and chmod g+r (g+rx for folders)"
     )]
     Unreadable {
         /// The user.
@@ -110,12 +112,17 @@ impl Account {
         Ok(Self { user: name.clone(), group, uid: user.uid, gid })
     }
 
-    /// Becomes this user for good, without any capability, and checks that what a reload reads can be
-    /// read. The state folder is made for it, if it is not there.
+    /// Becomes this user for good, without any capability, and checks that what is read later can be read: by
+    /// a reload, and by monitors. The state folder is made for it, if it is not there.
     ///
     /// # Errors
     /// [`PrivilegesError`].
-    pub fn assume(&self, inputs: &[Input], state: &Path) -> Result<(), PrivilegesError> {
+    pub fn assume(
+        &self,
+        inputs: &[Input],
+        monitors: &[Monitor],
+        state: &Path,
+    ) -> Result<(), PrivilegesError> {
         let Self { user, group, uid, gid } = self;
         if geteuid().is_root() {
             self.make_state_folder(state);
@@ -130,7 +137,7 @@ impl Account {
         }
         set_no_new_privs(true).map_err(failure(user, "PR_SET_NO_NEW_PRIVS"))?;
         drop_capabilities().map_err(failure(user, "giving capabilities up"))?;
-        self.check(inputs)?;
+        self.check(inputs, monitors)?;
         info!(user, group, "running without privileges");
         Ok(())
     }
@@ -147,11 +154,12 @@ impl Account {
         let _there_or_warned_of: Result<(), io::Error> = made();
     }
 
-    /// Checks that files and folders can be read.
-    fn check(&self, inputs: &[Input]) -> Result<(), PrivilegesError> {
-        let found = inputs.iter().filter(|input| input.mark != Mark::Absent);
-        let refused: Vec<_> =
-            found.map(|input| &input.path).filter(|path| is_refused(path)).collect();
+    /// Checks that files and folders can be read, as far as they are there.
+    fn check(&self, inputs: &[Input], monitors: &[Monitor]) -> Result<(), PrivilegesError> {
+        let inputs = inputs.iter().filter(|input| input.mark != Mark::Absent);
+        let inputs = inputs.map(|input| input.path.as_path());
+        let files: BTreeSet<_> = monitors.iter().filter_map(Monitor::file).collect();
+        let refused: Vec<_> = inputs.chain(files).filter(|path| is_refused(path)).collect();
         if refused.is_empty() {
             return Ok(());
         }

@@ -11,14 +11,16 @@ use tracing::error;
 use crate::answer::{Answer, ExtendedError, Owner, Set};
 use crate::cookies::{Cookies, Judged, ServerCookie};
 use crate::limit::answer_hash;
-use crate::query::{self, Edns, Keepalive, Rcode, Request, Signature};
+use crate::query::{self, Edns, Keepalive, Question, Rcode, Request, Signature};
 use crate::respond::{Responder, respond};
 use crate::rr::RecordType;
 use crate::serve::live::Live;
+use crate::serve::refusals::Refusals;
 use crate::served::{Protocol, Scoped, Served};
 use crate::steer::Memory;
 use crate::tally::counters::Dropped;
-use crate::transfer::{Asker, Carriage, Verdict, judge};
+use crate::transfer::{Asker, Carriage, Refusal, Verdict, judge};
+use crate::tsig::Keys;
 use crate::tsig::check::{Checked, check};
 use crate::tsig::stamp::Stamp;
 use crate::wire::write::write;
@@ -34,6 +36,8 @@ pub struct Arrival<'a> {
     pub transport: Transport,
     /// Whether a reply may have several messages: that of a zone transfer.
     pub takes_several: bool,
+    /// Who tells of transfers that are refused; nobody of those in datagrams.
+    pub refusals: Option<&'a Refusals>,
     /// How long its connection may be idle, where that is for the client to know (RFC 7828).
     pub idle: Option<Duration>,
     /// What cookies are judged by.
@@ -77,7 +81,7 @@ impl<'a> Arrival<'a> {
     /// In a datagram.
     pub fn datagram(source: IpAddr, cookies: &'a Cookies) -> Self {
         let transport = Transport::Datagram;
-        Self { source, transport, takes_several: false, idle: None, cookies }
+        Self { source, transport, takes_several: false, refusals: None, idle: None, cookies }
     }
 
     /// The time of the batch, in seconds since 1970.
@@ -91,6 +95,13 @@ impl<'a> Arrival<'a> {
             Transport::Datagram => Carriage::Datagram,
             Transport::Stream | Transport::Encrypted if self.takes_several => Carriage::Several,
             Transport::Stream | Transport::Encrypted => Carriage::Single,
+        }
+    }
+
+    /// Tells of a transfer that is refused, if somebody is to be told.
+    fn tell(&self, question: &Question<'_>, stamp: Option<&Stamp>, refusal: Refusal) {
+        if let Some(refusals) = self.refusals {
+            refusals.tell(self.source, question, stamp, refusal);
         }
     }
 
@@ -148,8 +159,14 @@ pub fn answer_alone<R>(
     let moment = live.load();
     let (memory, cookies) = (live.memory(&moment), live.cookies());
     let transport = Transport::Encrypted;
-    let arrival =
-        Arrival { source: client, transport, takes_several: false, idle: None, cookies: &cookies };
+    let arrival = Arrival {
+        source: client,
+        transport,
+        takes_several: false,
+        refusals: Some(&live.meters().refusals),
+        idle: None,
+        cookies: &cookies,
+    };
     with_room(|out| {
         let Some(made) = make(message, &arrival, &moment.responder(&memory), out) else {
             live.tally(&moment).count_dropped(Dropped::of(message));
@@ -190,18 +207,25 @@ fn guarded(
             error!("a query made the server panic; it was answered SERVFAIL");
             let mut answer = Answer::empty(Rcode::ServFail);
             answer.extended_error = Some(ExtendedError::Internal);
-            let made = bare(message, arrival, answer, out)?;
+            let made = bare(message, arrival, &responder.state.keys, answer, out)?;
             let served = Served { is_fault: true, ..made.served };
             Some(Reply::Message(Made { served, ..made }))
         }
     }
 }
 
-/// The reply to a query over UDP that tells the client to come again over TCP.
-pub fn truncated(message: &[u8], arrival: &Arrival<'_>, out: &mut [u8]) -> Option<usize> {
+/// The reply to a query over UDP that tells the client to come again over TCP. A signature is no proof of an
+/// address, as a query that was signed may be sent again by others: so it does not exempt from the limit, and
+/// the reply is signed as any other.
+pub fn truncated(
+    message: &[u8],
+    arrival: &Arrival<'_>,
+    keys: &Keys,
+    out: &mut [u8],
+) -> Option<usize> {
     let mut answer = Answer::empty(Rcode::NoError);
     answer.extras.truncated = true;
-    bare(message, arrival, answer, out).map(|made| made.length)
+    bare(message, arrival, keys, answer, out).map(|made| made.length)
 }
 
 #[inline]
@@ -214,20 +238,22 @@ fn attempt(
     let mut request = accepted(query::parse(message), arrival.transport);
     let mut stamp = None;
     if let Some(signature) = request.signature() {
-        (request, stamp) = checked(request, signature, message, arrival, responder);
+        (request, stamp) = checked(request, signature, message, arrival, &responder.state.keys);
     }
     let (question, edns) = request.echoed();
     let judged = arrival.judge(edns);
     let mut answer = if wants_cookie(&request, judged, arrival.transport, responder) {
         Answer::empty(Rcode::BadCookie)
     } else if let Request::Query(query) = &request
-        && query.is_transfer()
+        && query.question.is_transfer()
     {
         let key = stamp.as_deref().and_then(Stamp::key).map(Arc::as_ref);
         let asker = Asker { source: arrival.source, key, carriage: arrival.carriage() };
         match judge(responder.state, query, &asker) {
-            Verdict::Refused(rcode, error) => {
-                Answer { extended_error: error, ..Answer::empty(rcode) }
+            Verdict::Refused(refusal) => {
+                arrival.tell(&query.question, stamp.as_deref(), refusal);
+                let extended_error = refusal.extended_error();
+                Answer { extended_error, ..Answer::empty(refusal.rcode()) }
             }
             Verdict::Soa(zone) => soa(zone),
             Verdict::Whole(zone) => {
@@ -248,13 +274,7 @@ fn attempt(
     }
     let record_type = question.map_or(RecordType::A, |question| question.record_type);
     let equal = answer_hash(&answer, record_type);
-    let reserved = stamp.as_deref().map_or(0, Stamp::length);
-    let limit = arrival.transport.limit(edns).checked_sub(reserved)?;
-    let mut length = write(&request, Repeated::read(message)?, &answer, limit, out)?;
-    if let Some(mut stamp) = stamp {
-        length = stamp.sign(out, length)?;
-    }
-    let served = served(&answer, edns, out);
+    let (length, served) = finish(message, arrival, &request, stamp, &answer, out)?;
     let is_proven = judged.is_some_and(|judged| judged.is_valid);
     Some(Reply::Message(Made { length, equal, is_proven, served }))
 }
@@ -281,13 +301,17 @@ fn checked<'m>(
     signature: Signature<'m>,
     message: &[u8],
     arrival: &Arrival<'_>,
-    responder: &Responder<'_, impl Memory>,
+    keys: &Keys,
 ) -> (Request<'m>, Option<Box<Stamp>>) {
-    match check(message, signature, &responder.state.keys, arrival.now()) {
+    match check(message, signature, keys, arrival.now()) {
         None => (request.refused(Rcode::FormErr), None),
         Some(Checked { fault: None, stamp }) => (request, Some(Box::new(stamp))),
-        Some(Checked { fault: Some(_), stamp }) => {
-            (request.refused(Rcode::NotAuth), Some(Box::new(stamp)))
+        Some(Checked { fault: Some(fault), stamp }) => {
+            let refused = Refusal::Signature(fault);
+            if let Some(question) = request.echoed().0.filter(|question| question.is_transfer()) {
+                arrival.tell(question, Some(&stamp), refused);
+            }
+            (request.refused(refused.rcode()), Some(Box::new(stamp)))
         }
     }
 }
@@ -339,23 +363,52 @@ fn tenths(idle: Duration) -> u16 {
     u16::try_from(idle.as_millis() / 100).unwrap_or(u16::MAX)
 }
 
-/// Writes an answer that nothing in the zones is asked for.
+/// Writes an answer that nothing in the zones is asked for. As any other it is signed if the query was (RFC 8945
+/// section 5.3).
 fn bare(
     message: &[u8],
     arrival: &Arrival<'_>,
+    keys: &Keys,
     mut answer: Answer<'_>,
     out: &mut [u8],
 ) -> Option<Made> {
     let attempt = || {
-        let request = query::parse(message);
+        let mut request = query::parse(message);
+        let mut stamp = None;
+        if let Some(signature) = request.signature() {
+            (request, stamp) = checked(request, signature, message, arrival, keys);
+            if answer.rcode == Rcode::NoError
+                && let Request::Refused(refused) = &request
+            {
+                answer.rcode = refused.rcode;
+            }
+        }
         let edns = request.echoed().1;
         let judged = arrival.judge(edns);
         answer.extras.cookie = judged.map(|judged| judged.reply);
-        let limit = arrival.transport.limit(edns);
-        let length = write(&request, Repeated::read(message)?, &answer, limit, out)?;
         let is_proven = judged.is_some_and(|judged| judged.is_valid);
-        let (equal, served) = (answer_hash(&answer, RecordType::A), served(&answer, edns, out));
-        Some(Made { length, equal, is_proven, served })
+        let (length, served) = finish(message, arrival, &request, stamp, &answer, out)?;
+        Some(Made { length, equal: answer_hash(&answer, RecordType::A), is_proven, served })
     };
     catch_unwind(AssertUnwindSafe(attempt)).ok().flatten()
+}
+
+/// Writes an answer, and signs it if the query was signed.
+#[inline]
+fn finish(
+    message: &[u8],
+    arrival: &Arrival<'_>,
+    request: &Request<'_>,
+    stamp: Option<Box<Stamp>>,
+    answer: &Answer<'_>,
+    out: &mut [u8],
+) -> Option<(usize, Served)> {
+    let edns = request.echoed().1;
+    let reserved = stamp.as_deref().map_or(0, Stamp::length);
+    let limit = arrival.transport.limit(edns).checked_sub(reserved)?;
+    let mut length = write(request, Repeated::read(message)?, answer, limit, out)?;
+    if let Some(mut stamp) = stamp {
+        length = stamp.sign(out, length)?;
+    }
+    Some((length, served(answer, edns, out)))
 }

@@ -5,8 +5,9 @@
 //! A zone transfer is sent a message at a time, and between them other queries of its connection are answered.
 //!
 //! A client holds a connection no longer than it has use for it: a whole query must have come within
-//! the idle time, however slowly its octets drip, and replies must be taken within it. Memory grows
-//! with what was received, not with what was announced.
+//! the idle time, however slowly its octets drip, and replies must be taken within it; those of a transfer
+//! at a pace. Memory grows with what was received, not with what was announced, and little that was not sent
+//! yet waits in the system's buffers: there it would be out of reach of these limits.
 
 use std::collections::VecDeque;
 use std::io;
@@ -16,21 +17,23 @@ use std::time::Duration;
 
 use hyper::StatusCode;
 use hyper::header::{ALT_SVC, HeaderValue};
+use socket2::SockRef;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{mpsc, watch};
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
 use tracing::warn;
 
-use crate::cookies::Cookies;
 use crate::query::Rcode;
 use crate::serve::connections::{Connections, Permit};
 use crate::serve::doh;
 use crate::serve::http::{self, Limits};
 use crate::serve::live::Live;
+use crate::serve::meters::Meters;
 use crate::serve::outgoing::{Outgoing, Step};
+use crate::serve::pace::Pace;
 use crate::serve::reply::{Arrival, Made, Reply, converse, with_room};
 use crate::served::{Protocol, Served};
 use crate::tally::counters::Dropped;
@@ -42,6 +45,8 @@ const LENGTH: usize = 2;
 const ROOM: usize = 512;
 /// Replies are sent when there are so many octets of them, even if more queries wait.
 const ENOUGH: usize = 16 << 10;
+/// With so many octets that could not be sent yet, a connection takes no more.
+const UNSENT: u32 = 32 << 10;
 /// How many transfers may be under way in a connection; until one ends nothing more is read of it.
 const MOST_TRANSFERS: usize = 64;
 /// How many requests of one connection of HTTP/2 or QUIC may run at a time.
@@ -120,7 +125,10 @@ pub async fn accept(listener: TcpListener, carrier: Carrier, streams: Streams) {
             Ok((stream, client)) => admit(stream, client, &carrier, &streams),
             Err(error) if is_of_one_connection(&error) => {}
             Err(error) => {
-                warn!(%error, "no connection can be accepted at the moment");
+                let told = &streams.live.meters().no_room;
+                if let Some(attempts) = told.due(std::time::Instant::now()) {
+                    warn!(%error, attempts, "no connection can be accepted at the moment");
+                }
                 tokio::time::sleep(NO_ROOM).await;
             }
         }
@@ -136,18 +144,23 @@ pub async fn accept(listener: TcpListener, carrier: Carrier, streams: Streams) {
 fn admit(stream: TcpStream, client: SocketAddr, carrier: &Carrier, streams: &Streams) {
     let Some(permit) = streams.connections.admit(client.ip()) else {
         streams.live.meters().refuse(carrier.protocol());
-        // A reset leaves nothing behind, on either side.
-        let _closed = socket2::SockRef::from(&stream).set_linger(Some(Duration::ZERO));
+        reset_at_end(&stream);
         return;
     };
     // Without it small replies would wait for the client's acknowledgement.
     let _slower = stream.set_nodelay(true);
+    let _more = SockRef::from(&stream).set_tcp_notsent_lowat(UNSENT);
     tokio::spawn(carry(stream, client.ip(), carrier.clone(), streams.clone(), permit));
+}
+
+/// Makes the end of a connection a reset, which leaves nothing behind, on either side.
+fn reset_at_end(stream: &TcpStream) {
+    let _closed = SockRef::from(stream).set_linger(Some(Duration::ZERO));
 }
 
 /// Serves a connection by what carries its messages; gives the permit back at its end.
 async fn carry(
-    stream: TcpStream,
+    mut stream: TcpStream,
     client: IpAddr,
     carrier: Carrier,
     streams: Streams,
@@ -158,10 +171,15 @@ async fn carry(
     let _open = meters.open(carrier.protocol());
     // A client that cannot shake hands in time, or at all, is no concern of others.
     match carrier {
-        Carrier::Plain => serve(stream, client, Protocol::Tcp, streams).await,
+        Carrier::Plain => {
+            if serve(&mut stream, client, Protocol::Tcp, streams).await == End::TooSlow {
+                reset_at_end(&stream);
+            }
+        }
         Carrier::Tls(acceptor) => {
-            if let Some(stream) = shake_hands(&acceptor, stream, &streams).await {
-                serve(stream, client, Protocol::Tls, streams).await;
+            let Some(mut stream) = shake_hands(&acceptor, stream, &streams).await else { return };
+            if serve(&mut stream, client, Protocol::Tls, streams).await == End::TooSlow {
+                reset_at_end(stream.get_ref().0);
             }
         }
         Carrier::Https(Https { acceptor, path, alternative }) => {
@@ -213,13 +231,22 @@ fn is_of_one_connection(error: &io::Error) -> bool {
     matches!(error.kind(), ConnectionAborted | ConnectionReset | Interrupted)
 }
 
+/// How the talk over a stream ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum End {
+    /// There was no more to say, or nobody to say it to.
+    Ended,
+    /// The client did not take what was said.
+    TooSlow,
+}
+
 /// Answers what comes over a stream until it ends, or its client is too slow.
 pub async fn serve(
     mut stream: impl AsyncRead + AsyncWrite + Unpin,
     client: IpAddr,
     protocol: Protocol,
     streams: Streams,
-) {
+) -> End {
     let Streams { live, idle, mut stop, alive: _alive, .. } = streams;
     let transport = match protocol {
         Protocol::Tcp => Transport::Stream,
@@ -228,24 +255,35 @@ pub async fn serve(
     let mut talk = Talk::default();
     let mut has_ended = false;
     loop {
-        let is_answered = talk.answer_all(&live, protocol, |cookies| Arrival {
-            source: client,
-            transport,
-            takes_several: true,
-            idle: Some(idle),
-            cookies,
-        });
+        let is_answered = {
+            let cookies = live.cookies();
+            let arrival = Arrival {
+                source: client,
+                transport,
+                takes_several: true,
+                refusals: Some(&live.meters().refusals),
+                idle: Some(idle),
+                cookies: &cookies,
+            };
+            talk.answer_all(&live, protocol, &arrival)
+        };
         if talk.go_on_transferring().is_err() {
-            return;
+            return End::Ended;
         }
         if !talk.replies.is_empty() {
-            let sent = timeout(idle, stream.write_all(&talk.replies)).await;
-            let flushed = match sent {
-                Ok(Ok(())) => timeout(idle, stream.flush()).await,
-                _ => return,
+            let began = Instant::now();
+            let send = async {
+                stream.write_all(&talk.replies).await?;
+                stream.flush().await
             };
-            if !matches!(flushed, Ok(Ok(()))) {
-                return;
+            let is_slow = match timeout(idle, send).await {
+                Ok(Ok(())) => !talk.keeps_pace(began.elapsed(), idle),
+                Ok(Err(_)) => return End::Ended,
+                Err(_elapsed) => true,
+            };
+            if is_slow {
+                talk.break_off(client, live.meters());
+                return End::TooSlow;
             }
             talk.replies.clear();
             talk.replies.shrink_to(ENOUGH);
@@ -258,7 +296,7 @@ pub async fn serve(
                 match read_at_once(&mut stream, &mut talk.received).await {
                     Ok(Some(read)) => has_ended = read == 0,
                     Ok(None) => {}
-                    Err(_) => return,
+                    Err(_) => return End::Ended,
                 }
             }
             // A client that takes everything at once must not keep the thread from others.
@@ -273,7 +311,7 @@ pub async fn serve(
         };
         if !matches!(query, Ok(Ok(true))) {
             let _closed = timeout(LAST, stream.shutdown()).await;
-            return;
+            return End::Ended;
         }
     }
 }
@@ -324,6 +362,8 @@ struct Talk {
     replies: Vec<u8>,
     /// The zones that are on their way, the one whose turn it is first.
     transfers: VecDeque<Outgoing>,
+    /// Whether its client keeps up with them.
+    pace: Pace,
 }
 
 /// A transfer cannot go on.
@@ -331,18 +371,11 @@ struct BrokenOff;
 
 impl Talk {
     /// Answers whole messages, until there are enough replies. True if none is left.
-    fn answer_all(
-        &mut self,
-        live: &Live,
-        protocol: Protocol,
-        arrival: impl FnOnce(&Cookies) -> Arrival<'_>,
-    ) -> bool {
-        let Self { received, replies, transfers } = self;
+    fn answer_all(&mut self, live: &Live, protocol: Protocol, arrival: &Arrival<'_>) -> bool {
+        let Self { received, replies, transfers, .. } = self;
         let mut taken = 0;
         let mut is_answered = false;
         let moment = live.load();
-        let cookies = live.cookies();
-        let arrival = arrival(&cookies);
         let memory = live.memory(&moment);
         with_room(|out| {
             while replies.len() < ENOUGH && transfers.len() < MOST_TRANSFERS {
@@ -352,7 +385,7 @@ impl Talk {
                 };
                 taken += LENGTH + query.len();
                 let responder = moment.responder(&memory);
-                match converse(query, &arrival, &responder, out) {
+                match converse(query, arrival, &responder, out) {
                     Some(Reply::Message(Made { length, served, .. })) => {
                         let reply = out.get(..length).unwrap_or_default();
                         let served = Served { protocol, ..served };
@@ -392,6 +425,24 @@ impl Talk {
             Step::Failed => return Err(BrokenOff),
         }
         Ok(())
+    }
+
+    /// Notes how long the client took for the replies. True if that is fast enough for what is still to come.
+    fn keeps_pace(&mut self, took: Duration, patience: Duration) -> bool {
+        if self.transfers.is_empty() {
+            self.pace = Pace::default();
+            return true;
+        }
+        self.pace.keeps(self.replies.len(), took, patience)
+    }
+
+    /// Tells of the transfers that a client was too slow for.
+    fn break_off(&self, client: IpAddr, meters: &Meters) {
+        for transfer in &self.transfers {
+            if let Some(broken_off) = meters.slow_transfers.due(std::time::Instant::now()) {
+                transfer.tell_slow(client, broken_off);
+            }
+        }
     }
 }
 

@@ -376,7 +376,7 @@ impl Finish {
             Verdict::Send => Some(length),
             Verdict::Truncate => {
                 let arrival = Arrival::datagram(source, &turn.cookies);
-                reply::truncated(message, &arrival, out)
+                reply::truncated(message, &arrival, &turn.moment.state.keys, out)
             }
             Verdict::Drop => None,
         };

@@ -26,6 +26,7 @@ use crate::query::{Query, Rcode};
 use crate::rr::RecordType;
 use crate::state::State;
 use crate::tsig::Key;
+use crate::tsig::check::Fault;
 use crate::zone::node::Zone;
 
 /// Who may have a zone, and who is told of a new one. By default nobody.
@@ -49,16 +50,94 @@ pub struct Secondary {
 }
 
 impl Rules {
-    /// True if a client may have the zone: it must meet each of the conditions that are set, and without
+    /// Sees whether a client may have the zone: it must meet each of the conditions that are set, and without
     /// one there is none that it could meet.
-    pub fn admit(&self, source: IpAddr, key: Option<&Key>) -> bool {
+    ///
+    /// # Errors
+    /// The first [`Refusal`] that holds.
+    pub fn admit(&self, source: IpAddr, key: Option<&Key>) -> Result<(), Refusal> {
         let source = source.to_canonical();
-        let is_allowed =
-            self.allow.is_empty() || self.allow.iter().any(|net| net.contains(&source));
-        let has_key =
-            self.keys.is_empty() || key.is_some_and(|key| self.keys.contains(&key.name.to_key()));
-        let is_open = !self.allow.is_empty() || !self.keys.is_empty();
-        is_open && is_allowed && has_key
+        if self.allow.is_empty() && self.keys.is_empty() {
+            return Err(Refusal::Closed);
+        }
+        if !self.allow.is_empty() && !self.allow.iter().any(|net| net.contains(&source)) {
+            return Err(Refusal::Address);
+        }
+        match key {
+            _ if self.keys.is_empty() => Ok(()),
+            None => Err(Refusal::Unsigned),
+            Some(key) if self.keys.contains(&key.name.to_key()) => Ok(()),
+            Some(_) => Err(Refusal::OtherKey),
+        }
+    }
+}
+
+/// Why a query for a transfer is refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Refusal {
+    /// There is no such zone.
+    #[error("there is no zone of this name here")]
+    NoSuchZone,
+    /// Nobody may have it.
+    #[error("the zone has no transfer rules, so nobody may have it")]
+    Closed,
+    /// The client's address is not one of those that may.
+    #[error("the zone's allow does not have the client's address")]
+    Address,
+    /// A key is asked for, and there is none.
+    #[error("the query is not signed, and the zone asks for one of its keys")]
+    Unsigned,
+    /// A key is asked for, and this is another one.
+    #[error("the zone's keys do not have the key that the query is signed with")]
+    OtherKey,
+    /// The signature is not good.
+    #[error("{0}")]
+    Signature(Fault),
+    /// One message does not have room for a zone.
+    #[error("a zone is transferred over TCP or TLS alone")]
+    NeedsStream,
+    /// It is not said which version the client has.
+    #[error("a query for IXFR must have one SOA record, the zone's, in its authority section")]
+    NoVersion,
+}
+
+impl Refusal {
+    /// All of them.
+    pub const ALL: [Self; 10] = [
+        Self::NoSuchZone,
+        Self::Closed,
+        Self::Address,
+        Self::Unsigned,
+        Self::OtherKey,
+        Self::Signature(Fault::BadSig),
+        Self::Signature(Fault::BadKey),
+        Self::Signature(Fault::BadTime),
+        Self::NeedsStream,
+        Self::NoVersion,
+    ];
+
+    /// What is answered.
+    pub fn rcode(self) -> Rcode {
+        match self {
+            // "NOTAUTH" (RFC 5936 section 2.2.1, RFC 8945 section 5.2).
+            Self::NoSuchZone | Self::Signature(_) => Rcode::NotAuth,
+            Self::Closed | Self::Address | Self::Unsigned | Self::OtherKey | Self::NeedsStream => {
+                Rcode::Refused
+            }
+            Self::NoVersion => Rcode::FormErr,
+        }
+    }
+
+    /// What is said of it besides.
+    pub fn extended_error<'s>(self) -> Option<ExtendedError<'s>> {
+        match self {
+            Self::NoSuchZone => Some(ExtendedError::NoSuchZone),
+            Self::Closed | Self::Address | Self::Unsigned | Self::OtherKey => {
+                Some(ExtendedError::TransferNotAllowed)
+            }
+            Self::NeedsStream => Some(ExtendedError::TransferNeedsStream),
+            Self::Signature(_) | Self::NoVersion => None,
+        }
     }
 }
 
@@ -88,7 +167,7 @@ pub struct Asker<'a> {
 #[derive(Debug)]
 pub enum Verdict<'s> {
     /// It is refused.
-    Refused(Rcode, Option<ExtendedError<'s>>),
+    Refused(Refusal),
     /// The SOA alone answers it.
     Soa(&'s Zone),
     /// The whole zone does.
@@ -97,24 +176,22 @@ pub enum Verdict<'s> {
 
 /// Decides a query for a transfer.
 pub fn judge<'s>(state: &'s State, query: &Query<'_>, asker: &Asker<'_>) -> Verdict<'s> {
-    let refused = |rcode, error| Verdict::Refused(rcode, Some(error));
     let key = &query.question.key;
     let Some(zone) = state.zones.at_key(key) else {
-        // "NOTAUTH" (RFC 5936 section 2.2.1).
-        return refused(Rcode::NotAuth, ExtendedError::NoSuchZone);
+        return Verdict::Refused(Refusal::NoSuchZone);
     };
     let rules = state.transfers.get(key.as_slice());
-    if !rules.is_some_and(|rules| rules.admit(asker.source, asker.key)) {
-        return refused(Rcode::Refused, ExtendedError::TransferNotAllowed);
+    let admitted = rules.map_or(Err(Refusal::Closed), |rules| rules.admit(asker.source, asker.key));
+    if let Err(refusal) = admitted {
+        return Verdict::Refused(refusal);
     }
     let is_incremental = query.question.record_type == RecordType::IXFR;
     match (asker.carriage, is_incremental, query.serial) {
-        (_, true, None) => Verdict::Refused(Rcode::FormErr, None),
+        // Exactly one SOA, that of the zone, says what the client has (RFC 1995 section 3).
+        (_, true, None) => Verdict::Refused(Refusal::NoVersion),
         // It says that there is more, and that more comes over TCP (RFC 1995 section 2).
         (Carriage::Datagram, true, _) => Verdict::Soa(zone),
-        (Carriage::Datagram | Carriage::Single, ..) => {
-            refused(Rcode::Refused, ExtendedError::TransferNeedsStream)
-        }
+        (Carriage::Datagram | Carriage::Single, ..) => Verdict::Refused(Refusal::NeedsStream),
         (Carriage::Several, true, Some(serial)) if !is_newer(zone.serial(), serial) => {
             Verdict::Soa(zone)
         }
@@ -151,17 +228,20 @@ mod tests {
         let inside: IpAddr = "192.0.2.7".parse().unwrap();
         let mapped: IpAddr = "::ffff:192.0.2.7".parse().unwrap();
         let outside: IpAddr = "198.51.100.7".parse().unwrap();
-        let nobody = rules(&[], &[]);
-        assert!(!nobody.admit(inside, Some(&a)));
+        let closed = rules(&[], &[]);
+        assert_eq!(closed.admit(inside, Some(&a)), Err(Refusal::Closed));
         let by_address = rules(&["192.0.2.0/24"], &[]);
-        assert!(by_address.admit(inside, None) && by_address.admit(mapped, Some(&b)));
-        assert!(!by_address.admit(outside, Some(&a)));
+        assert_eq!(by_address.admit(inside, None), Ok(()));
+        assert_eq!(by_address.admit(mapped, Some(&b)), Ok(()));
+        assert_eq!(by_address.admit(outside, Some(&a)), Err(Refusal::Address));
         let by_key = rules(&[], &[&a]);
-        assert!(by_key.admit(outside, Some(&a)));
-        assert!(!by_key.admit(outside, Some(&b)) && !by_key.admit(outside, None));
+        assert_eq!(by_key.admit(outside, Some(&a)), Ok(()));
+        assert_eq!(by_key.admit(outside, Some(&b)), Err(Refusal::OtherKey));
+        assert_eq!(by_key.admit(outside, None), Err(Refusal::Unsigned));
         let by_both = rules(&["192.0.2.0/24"], &[&a]);
-        assert!(by_both.admit(inside, Some(&a)));
-        assert!(!by_both.admit(inside, None) && !by_both.admit(outside, Some(&a)));
+        assert_eq!(by_both.admit(inside, Some(&a)), Ok(()));
+        assert_eq!(by_both.admit(inside, None), Err(Refusal::Unsigned));
+        assert_eq!(by_both.admit(outside, Some(&a)), Err(Refusal::Address));
     }
 
     #[test]

@@ -9,13 +9,16 @@ use crate::tsig::stamp::Stamp;
 use crate::tsig::{Key, Keys};
 
 /// What is wrong with a signature; the message is answered NOTAUTH.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Fault {
     /// The signature is not the one that the key makes.
+    #[error("BADSIG: the signature is not one of the key's; compare the secrets")]
     BadSig,
     /// There is no such key, or it has another algorithm.
+    #[error("BADKEY: there is no key of this name and algorithm in [tsig_keys]")]
     BadKey,
     /// It was signed at another time than now.
+    #[error("BADTIME: it was signed at another time; compare the clocks")]
     BadTime,
 }
 

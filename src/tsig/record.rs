@@ -3,7 +3,8 @@
 use arrayvec::ArrayVec;
 
 use crate::name::{MAX_NAME, wire_length};
-use crate::query::{HEADER, Signature};
+use crate::query::Signature;
+use crate::query::compressed::expand;
 
 /// What a TSIG record says.
 #[derive(Debug)]
@@ -24,7 +25,7 @@ pub(super) struct Record<'m> {
 impl<'m> Record<'m> {
     /// Reads the record that a message ends with; none if it is malformed.
     pub(super) fn read(message: &[u8], signature: Signature<'m>) -> Option<Self> {
-        let key_name = expand(message, signature.start)?;
+        let (key_name, _) = expand(message, signature.start)?;
         let rdata = signature.rdata;
         let (name, rest) = rdata.split_at_checked(wire_length(rdata)?)?;
         let mut algorithm = ArrayVec::new();
@@ -54,32 +55,4 @@ impl<'m> Record<'m> {
 fn number(octets: &[u8]) -> Option<(u16, &[u8])> {
     let (number, rest) = octets.split_first_chunk()?;
     Some((u16::from_be_bytes(*number), rest))
-}
-
-/// A name of a message in lower-case wire form, its compression pointers followed.
-fn expand(message: &[u8], mut at: usize) -> Option<ArrayVec<u8, MAX_NAME>> {
-    let mut name = ArrayVec::new();
-    let mut before = at;
-    loop {
-        let length = usize::from(*message.get(at)?);
-        match length {
-            0..=63 => {
-                name.try_extend_from_slice(message.get(at..=at + length)?).ok()?;
-                if length == 0 {
-                    name.make_ascii_lowercase();
-                    return Some(name);
-                }
-                at += 1 + length;
-            }
-            0xc0.. => {
-                at = (length & 0x3f) << 8 | usize::from(*message.get(at + 1)?);
-                // Each points to what stands before all of them, so that they end.
-                if !(HEADER..before).contains(&at) {
-                    return None;
-                }
-                before = at;
-            }
-            _ => return None,
-        }
-    }
 }

@@ -76,6 +76,11 @@ impl Stamp {
         self
     }
 
+    /// The name of the key in lower-case wire form, as it was given.
+    pub fn key_name(&self) -> &[u8] {
+        &self.key_name
+    }
+
     /// The key that it signs with.
     pub fn key(&self) -> Option<&Arc<Key>> {
         self.key.as_ref()

@@ -6,7 +6,7 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use crate::harness::{Run, SERVER, Server, Site, is_missing, is_required, program};
+use crate::harness::{Run, SERVER, Server, Site, ZONE_HEAD, is_missing, is_required, program};
 use crate::wire::{Query, rtype};
 
 /// A user that every Debian has, its number, and its group.
@@ -142,6 +142,41 @@ fn a_file_that_the_user_cannot_read_is_named() {
     set_mode(&site.path().join("zones"), 0o755);
     let mut server = Server::spawn(&site, &["serve"]);
     server.wait_for("ready");
+}
+
+// Its origins would be down, and nothing would say so before.
+#[test]
+fn a_file_of_a_monitor_that_the_user_cannot_read_is_named() {
+    if is_no_root() {
+        return;
+    }
+    let site = readable_site("[privileges]\nuser = \"nobody\"\n");
+    let zone = "[monitors.m]\ntype = \"file\"\npath = \"health/m\"\n\
+                [pools.p]\nmonitor = \"m\"\norigins = [{ name = \"a\", address = \"192.0.2.1\" }]\n\
+                [load_balancers.www]\npools = [\"p\"]\n";
+    site.write("zones/example.test.toml", format!("{ZONE_HEAD}{zone}"));
+    let folder = site.path().join("zones/health");
+    fs::create_dir(&folder).expect("a new folder");
+    site.write("zones/health/m", "up\n");
+    let refused = |site: &Site| {
+        let run = site.run(&["serve"]);
+        let line = run.refusal();
+        assert!(line.contains("the user nobody cannot read zones/health/m, and"), "{line}");
+    };
+    set_mode(&folder.join("m"), 0o640);
+    refused(&site);
+    set_mode(&folder.join("m"), 0o644);
+    set_mode(&folder, 0o700);
+    refused(&site);
+    set_mode(&folder, 0o755);
+    // One that is not there may still come.
+    for is_there in [true, false] {
+        if !is_there {
+            fs::remove_file(folder.join("m")).expect("it was there");
+        }
+        let mut server = Server::spawn(&site, &["serve"]);
+        server.wait_for("ready");
+    }
 }
 
 // The log is begun anew whenever it is moved away, so that root must not have opened it.

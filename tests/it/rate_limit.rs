@@ -5,7 +5,7 @@ use std::net::UdpSocket;
 use std::process::Command;
 use std::time::Duration;
 
-use crate::harness::{Server, Site, is_required};
+use crate::harness::{Server, Site, is_missing, is_required};
 use crate::wire::{Query, Reply, bit, option, rcode, rtype};
 
 /// Makes the network: the loopback interface with the addresses of a server and its clients.
@@ -155,6 +155,26 @@ fn inside_the_namespace() {
     // TCP is not limited.
     for _ in 0..150 {
         assert_eq!(server.ask_tcp(&lb(0)).rcode(), rcode::NOERROR);
+    }
+    // A reply to a signed query is signed, also if it is too many (RFC 8945 section 5.3).
+    if !is_missing("dig", "-v", "bind9-dnsutils") {
+        write("responses_per_second = 1\n[tsig_keys.k]\nsecret = \"AAECAwQFBgcICQoLDA0ODw==\"");
+        server.reload("reloaded");
+        let port = server.address.port().to_string();
+        let truncated = (0..20).find_map(|_| {
+            tally(&server, CLIENT, &equal(50, lb));
+            let output = Command::new("dig")
+                .args([&format!("@{SERVER}"), "-p", &port, "-b", CLIENT])
+                .args(["-y", "hmac-sha256:k:AAECAwQFBgcICQoLDA0ODw==", "lb.example.test", "A"])
+                .args(["+notcp", "+ignore", "+nocookie", "+tries=1", "+timeout=1"])
+                .output()
+                .expect("a program");
+            let text = [output.stdout, output.stderr].concat();
+            Some(String::from_utf8_lossy(&text).into_owned()).filter(|text| text.contains(" tc"))
+        });
+        let truncated = truncated.expect("a reply with TC");
+        assert!(truncated.contains("TSIG PSEUDOSECTION"), "{truncated}");
+        assert!(!truncated.contains("erify"), "{truncated}");
     }
     // The settings can be changed while it runs.
     write("enabled = false");

@@ -3,6 +3,7 @@
 use std::fs::File;
 use std::net::TcpStream;
 use std::process::Command;
+use std::time::{Duration, Instant};
 
 use crate::harness::{Run, SERVER, Server, Site, program};
 use crate::streams::{TLS, encrypted, write_certificate};
@@ -46,6 +47,66 @@ fn an_origin_is_not_down_because_no_file_can_be_opened() {
     assert!(line.to_string().contains("open files"), "{line}");
     assert_eq!(server.ask(&query).data(rtype::A), ["192.0.2.1"]);
     drop(connections);
+}
+
+/// How often a message was logged.
+fn count(server: &mut Server, message: &str) -> usize {
+    let lines = server.log_so_far().iter();
+    lines.filter(|line| line["fields"]["message"] == message).count()
+}
+
+// At start with figures; then, as nothing can be accepted many times a second, once in a while.
+#[test]
+fn too_few_open_files_are_warned_of_once() {
+    const TOO_FEW: &str = "the server may come to need more open files than it may have";
+    const NO_ROOM: [&str; 2] = [
+        "no connection can be accepted at the moment",
+        "no admin connection can be accepted at the moment",
+    ];
+    let site = Site::with_zone(ZONE);
+    site.write("zones/health", "* up\n");
+    let start = |limit: usize, more: &str| {
+        let admin = "[admin]\nlisten = \"127.0.0.1:0\"\n";
+        site.write("meridian.toml", format!("{SERVER}{more}{admin}"));
+        let mut command = Command::new("sh");
+        let run = format!("ulimit -n {limit} && exec \"$0\" serve --listen 127.0.0.1:0");
+        command.args(["-c", &run]).arg(program()).current_dir(site.path());
+        command.stderr(std::process::Stdio::piped());
+        let mut server = Server::of(command);
+        server.address = server.next_address();
+        server
+    };
+    let mut enough = start(500, "[tcp]\nconnections = 50\n");
+    enough.wait_for("ready");
+    assert_eq!(count(&mut enough, TOO_FEW), 0);
+
+    let mut server = start(40, "");
+    let line = server.wait_for(TOO_FEW)["fields"].clone();
+    assert_eq!((&line["limit"], &line["connections"]), (&40.into(), &8192.into()), "{line}");
+    // What is configured, and some more.
+    assert!(line["needed"].as_u64().is_some_and(|n| (8192 + 256..9000).contains(&n)), "{line}");
+    let help = line["help"].as_str().expect("a help");
+    for way in ["LimitNOFILE=", "ulimit -n", "tcp.connections"] {
+        assert!(help.contains(way), "{help}");
+    }
+    server.wait_for("ready");
+    let admin = server.admin_address();
+    let clients: Vec<_> = (0..60).map(|_| TcpStream::connect(server.address)).collect();
+    for message in NO_ROOM {
+        let more: Vec<_> = (0..5).map(|_| TcpStream::connect(admin)).collect();
+        server.wait_for(message);
+        drop(more);
+    }
+    let _more: Vec<_> = (0..5).map(|_| TcpStream::connect(admin)).collect();
+    // It tries ten times a second, and answers all the while.
+    let start = Instant::now();
+    while start.elapsed() < Duration::from_secs(2) {
+        server.ask(&Query::new("www.example.test", rtype::A));
+    }
+    for message in NO_ROOM {
+        assert_eq!(count(&mut server, message), 1, "{message}");
+    }
+    drop(clients);
 }
 
 #[test]

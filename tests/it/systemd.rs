@@ -212,6 +212,29 @@ fn passed_sockets_that_cannot_be_used_are_one_clear_line() {
     assert!(line.contains("Accept=no"), "{line}");
 }
 
+// The number is somebody else's: no room is made for two thousand million sockets.
+#[test]
+fn a_number_of_passed_sockets_that_cannot_be_is_one_clear_line() {
+    let site = Site::with_zone("");
+    for count in ["2000000000", "99999999999999999999", "-1", "two", ""] {
+        let (udp, tcp) = pair();
+        let mut command = passing(&site, "dns:dns", udp.into(), tcp.into());
+        command.env("LISTEN_FDS", count);
+        let run = Run::finish(command);
+        let line = run.refusal();
+        assert!(
+            line.contains(&format!("LISTEN_FDS says that the service manager passed {count:?}")),
+            "{line}"
+        );
+        assert!(line.contains("without LISTEN_FDS"), "{line}");
+    }
+    // What is meant for another process says nothing.
+    let mut command = site.command(&["serve", "--listen", "127.0.0.1:0"]);
+    command.env("LISTEN_FDS", "2000000000").env("LISTEN_PID", "1");
+    let mut server = Server::of(command);
+    server.wait_for("ready");
+}
+
 // A real program of systemd's: it starts the server when the first query comes, which is answered.
 #[test]
 fn the_query_that_starts_the_server_is_answered() {

@@ -3,8 +3,10 @@
 
 use std::collections::BTreeSet;
 use std::io::{Read, Write};
-use std::net::SocketAddr;
+use std::net::{SocketAddr, TcpStream};
 use std::process::{Command, Output};
+use std::thread;
+use std::time::{Duration, Instant};
 
 use socket2::{Domain, Socket, Type};
 
@@ -175,6 +177,71 @@ fn who_is_not_named_gets_no_zone() {
     assert_eq!(reply.rcode(), rcode::FORMERR, "without the serial that the client has");
 }
 
+/// The lines about transfers that were refused, so far.
+fn refusals(server: &mut Server) -> Vec<serde_json::Value> {
+    let lines = server.log_so_far().iter().map(|line| &line["fields"]);
+    lines.filter(|fields| fields["message"] == "a zone transfer was refused").cloned().collect()
+}
+
+// Who sets a secondary up sees why it gets nothing, and a stranger who asks for ever does not fill the log.
+#[test]
+fn refused_transfers_are_logged_once_in_a_while_for_each_reason() {
+    let by_key = "transfer = { keys = [\"xfr.example.test\"] }";
+    let elsewhere = "transfer = { allow = [\"192.0.2.0/24\"] }";
+    let rows = [
+        ("", "example.test", "no transfer rules"),
+        (elsewhere, "example.test", "allow does not have the client's address"),
+        (by_key, "example.test", "not signed"),
+        (by_key, "example.invalid", "no zone of this name"),
+    ];
+    for (transfer, name, reason) in rows {
+        let site = site(transfer);
+        let mut server = Server::start(&site);
+        let mut stream = server.connect();
+        for qtype in [rtype::AXFR, rtype::IXFR].into_iter().cycle().take(100) {
+            stream.write_all(&framed(&Query::new(name, qtype).octets())).expect("sent");
+            assert!([rcode::REFUSED, rcode::NOTAUTH].contains(&read_framed(&mut stream).rcode()));
+            // The address of a datagram may be forged.
+            server.ask(&Query::new(name, qtype));
+        }
+        server.reload("reloaded");
+        let told = refusals(&mut server);
+        assert_eq!(told.len(), 1, "{told:?}");
+        let fields = &told[0];
+        assert_eq!(
+            (&fields["client"], &fields["zone"]),
+            (&"127.0.0.1".into(), &format!("{name}.").into())
+        );
+        assert!(fields["reason"].as_str().is_some_and(|told| told.contains(reason)), "{fields}");
+        assert_eq!((&fields["refused"], &fields["key"]), (&1.into(), &"".into()), "{fields}");
+    }
+    if skips(&[DIG]) {
+        return;
+    }
+    // Each reason by itself, with the key that was named.
+    let site = site(by_key);
+    let mut server = Server::start(&site);
+    let unknown = key(SECRET).replace("xfr", "unknown");
+    let long = format!("hmac-sha512:long:{SECRET}");
+    let rows = [
+        (key(OTHER_SECRET), "BADSIG", "xfr.example.test."),
+        (unknown, "BADKEY", "unknown.example.test."),
+        (long, "keys do not have", "long."),
+    ];
+    for (key, _, _) in &rows {
+        for _ in 0..3 {
+            run("dig", server.address, &["-y", key, "example.test", "AXFR"]);
+        }
+    }
+    server.reload("reloaded");
+    let told = refusals(&mut server);
+    assert_eq!(told.len(), rows.len(), "{told:?}");
+    for ((_, reason, key), fields) in rows.iter().zip(&told) {
+        assert!(fields["reason"].as_str().is_some_and(|told| told.contains(reason)), "{fields}");
+        assert_eq!(fields["key"], *key, "{fields}");
+    }
+}
+
 #[test]
 fn a_transfer_has_every_record_once_and_steered_names_as_their_answers() {
     if skips(&[DIG]) {
@@ -338,10 +405,45 @@ fn an_incremental_transfer_is_the_whole_zone_or_the_soa() {
     }
 }
 
-// A zone of 8 MB for a client that takes it slowly: other queries of its connection are answered in between.
+// RFC 1995 section 3: the SOA of the client's version, and nothing that could be taken for it.
 #[test]
-fn a_large_transfer_holds_up_nobody() {
-    const RECORDS: usize = 16_000;
+fn an_incremental_transfer_without_exactly_one_soa_of_the_zone_is_malformed() {
+    let server = Server::start(&site("transfer = { allow = [\"127.0.0.1\"] }"));
+    let soa = |owner: &[u8], numbers: usize| {
+        let data = [&[0, 0, 0, 0, 0, 1][..], &vec![0; numbers]].concat();
+        let length = u16::try_from(data.len()).expect("short").to_be_bytes();
+        [owner, b"\0\x06\0\x01\0\0\0\0", &length, &data].concat()
+    };
+    let zone = b"\xc0\x0c";
+    let good = soa(zone, 16);
+    let other = soa(b"\x05other\x04test\0", 16);
+    let below = soa(b"\x03www\xc0\x0c", 16);
+    let rows: [(&str, &[&[u8]], u16); 8] = [
+        ("one", &[&good], rcode::NOERROR),
+        ("none", &[], rcode::FORMERR),
+        ("two", &[&good, &good], rcode::FORMERR),
+        ("of another zone", &[&other], rcode::FORMERR),
+        ("of a name in the zone", &[&below], rcode::FORMERR),
+        ("one of another zone beside it", &[&good, &other], rcode::FORMERR),
+        ("too short", &[&soa(zone, 15)], rcode::FORMERR),
+        ("too long", &[&soa(zone, 17)], rcode::FORMERR),
+    ];
+    for (what, records, expected) in rows {
+        let mut query = Query::new("example.test", rtype::IXFR).octets();
+        query[9] = u8::try_from(records.len()).expect("few");
+        query.extend(records.concat());
+        let over_udp = server.reply_or_silence(&query).expect("a reply");
+        let mut stream = server.connect();
+        stream.write_all(&framed(&query)).expect("sent");
+        for reply in [over_udp, read_framed(&mut stream)] {
+            assert_eq!(reply.rcode(), expected, "{what}");
+            assert_eq!(reply.answer.is_empty(), expected != rcode::NOERROR, "{what}");
+        }
+    }
+}
+
+/// A zone of 8 MB, with these settings beside the usual ones.
+fn large_site(more: &str) -> Site {
     let site = site("zonefile = \"large\"\ntransfer = { allow = [\"127.0.0.1\"] }");
     let text = "x".repeat(250);
     let mut large = String::new();
@@ -349,12 +451,29 @@ fn a_large_transfer_holds_up_nobody() {
         large += &format!("n{number} 300 IN TXT \"{text}\" \"{text}\"\n");
     }
     site.write("zones/large", large);
-    let server = Server::start(&site);
+    site.write("meridian.toml", settings() + more);
+    site
+}
+
+/// The records of its file.
+const RECORDS: usize = 16_000;
+
+/// A connection with little room for what comes.
+fn connect_narrowly(server: &Server) -> TcpStream {
     let socket = Socket::new(Domain::IPV4, Type::STREAM, None).expect("a socket");
     socket.set_recv_buffer_size(4096).expect("a small buffer");
     socket.connect(&server.address.into()).expect("a connection");
-    let mut stream = std::net::TcpStream::from(socket);
-    stream.set_read_timeout(Some(std::time::Duration::from_secs(20))).expect("a timeout");
+    let stream = TcpStream::from(socket);
+    stream.set_read_timeout(Some(Duration::from_secs(20))).expect("a timeout");
+    stream
+}
+
+// For a client that takes it slowly: other queries of its connection are answered in between.
+#[test]
+fn a_large_transfer_holds_up_nobody() {
+    let site = large_site("");
+    let server = Server::start(&site);
+    let mut stream = connect_narrowly(&server);
     let transfer = Query::new("example.test", rtype::AXFR).edns(1232);
     let other = Query::new("example.test", MX);
     stream.write_all(&framed(&transfer.octets())).expect("sent");
@@ -398,4 +517,49 @@ fn a_large_transfer_holds_up_nobody() {
         soas += reply.answer.iter().filter(|record| record.rtype == rtype::SOA).count();
     }
     assert_eq!(half.read(&mut [0; 1]).expect("the end"), 0);
+}
+
+/// How long it may take until a slow client is cut off.
+const PATIENCE: Duration = Duration::from_secs(100);
+/// More octets than a client gets that does not take them.
+const TOO_MUCH: usize = 600_000;
+
+/// Begins a transfer, takes it as `take` does until the server breaks it off, and gives how many octets of it
+/// there were, those included that were on their way.
+fn broken_off(idle: &str, take: fn(&mut TcpStream) -> usize) -> usize {
+    let settings = format!("[tcp]\nidle_timeout = \"{idle}\"\n");
+    let site = large_site(&settings);
+    let mut server = Server::start(&site);
+    let mut stream = connect_narrowly(&server);
+    let query = Query::new("example.test", rtype::AXFR);
+    stream.write_all(&framed(&query.octets())).expect("sent");
+    let (mut octets, start) = (0, Instant::now());
+    while server.log_so_far().iter().all(|line| line["fields"]["broken_off"].is_null()) {
+        octets += take(&mut stream);
+        assert!(octets < TOO_MUCH && start.elapsed() < PATIENCE, "{octets} octets, and it goes on");
+    }
+    let mut rest = Vec::new();
+    let end = stream.read_to_end(&mut rest).expect_err("a reset").kind();
+    assert_eq!(end, std::io::ErrorKind::ConnectionReset);
+    octets + rest.len()
+}
+
+// A transfer holds a whole state, and the system's buffers.
+#[test]
+fn a_transfer_ends_if_its_client_takes_an_octet_now_and_then() {
+    let octets = broken_off("1s", |stream| {
+        thread::sleep(Duration::from_millis(100));
+        stream.read(&mut [0]).expect("an octet")
+    });
+    assert!(octets < TOO_MUCH, "{octets} octets were kept for it");
+}
+
+// Never idle, and so slow that it would take a quarter of an hour.
+#[test]
+fn a_transfer_ends_if_its_client_is_slow_all_the_time() {
+    let octets = broken_off("5s", |stream| {
+        thread::sleep(Duration::from_millis(250));
+        stream.read(&mut [0; 2560]).unwrap_or_default()
+    });
+    assert!(octets < TOO_MUCH, "{octets} octets were kept for it");
 }
