@@ -32,6 +32,9 @@ pub struct Status {
     pub ready: bool,
     /// Why not.
     pub not_ready: Option<String>,
+    /// The last reload, if it was refused: what is served is older than the files.
+    #[serde(default)]
+    pub refused_reload: Option<RefusedReload>,
     /// The zones.
     pub zones: Vec<String>,
     /// The load balancers that are enabled.
@@ -39,6 +42,15 @@ pub struct Status {
     pub load_balancers: Vec<LoadBalancerStatus>,
     /// The pools.
     pub pools: Vec<PoolStatus>,
+}
+
+/// A reload that was refused, and that none has made good since.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct RefusedReload {
+    /// When it was.
+    pub at: String,
+    /// The first mistake, of 300 characters at most.
+    pub error: String,
 }
 
 /// A pool.
@@ -137,6 +149,10 @@ impl Service {
             uptime_seconds: self.started.elapsed().as_secs(),
             ready: not_ready.is_none(),
             not_ready,
+            refused_reload: self.reloader.refused().map(|refused| RefusedReload {
+                at: show_time(refused.at),
+                error: refused.error.clone(),
+            }),
             zones: state.zones.iter().map(|zone| zone.apex.to_string()).collect(),
             load_balancers: load_balancers::status(&standing.scene()),
             pools: pools.map(|(id, pool)| pool_status(&standing, id, pool)).collect(),

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use clap::Args;
 
-use crate::admin::status::{AddressStatus, OriginStatus, PoolStatus, Status};
+use crate::admin::status::{AddressStatus, OriginStatus, PoolStatus, RefusedReload, Status};
 use crate::cli::client::{Problem, ServerArguments, exit_code};
 use crate::cli::print_text;
 use crate::cli::terminal::{Pieces, Terminal, Tone};
@@ -54,7 +54,7 @@ fn on_purpose(pool: &PoolStatus) -> bool {
 }
 
 fn show(status: &Status, at: &str, terminal: Terminal) -> String {
-    let Status { version, generation, uptime_seconds, not_ready, pools, .. } = status;
+    let Status { version, generation, uptime_seconds, not_ready, refused_reload, pools, .. } = status;
     let ready = match not_ready {
         None => (Tone::Good, "ready".to_owned()),
         Some(reason) => (Tone::Bad, format!("not ready ({reason})")),
@@ -66,6 +66,13 @@ fn show(status: &Status, at: &str, terminal: Terminal) -> String {
         (Tone::Plain, format!(", up {up}, generation {generation}")),
     ]);
     let mut text = format!("{head}\n");
+    if let Some(RefusedReload { at, error }) = refused_reload {
+        let line = terminal.line(&[
+            (Tone::Bad, format!("reload refused {at}")),
+            (Tone::Plain, format!(": {error}")),
+        ]);
+        let _infallible = writeln!(text, "{line}");
+    }
     for pool in pools {
         let zone = pool.zone.as_deref().unwrap_or("shared");
         let region = pool.region.as_ref().map(|region| format!(", {region}")).unwrap_or_default();

@@ -2,6 +2,7 @@
 //! says why.
 
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use arc_swap::ArcSwapOption;
 use tokio::sync::watch;
@@ -24,6 +25,9 @@ use crate::serve::service_manager::ServiceManager;
 use crate::serve::tls::CurrentCertificate;
 use crate::state::State;
 
+/// The most characters that are kept of the first mistake of a refused reload.
+const LONGEST_REASON: usize = 300;
+
 /// Makes states from the files, one after the other.
 #[derive(Debug)]
 pub struct Reloader {
@@ -38,6 +42,17 @@ pub struct Reloader {
     inputs: watch::Sender<Arc<[Input]>>,
     /// What is served. Held for the length of a reload: they follow one another.
     served: Mutex<Served>,
+    /// The last reload, if it was refused.
+    refused: ArcSwapOption<LastRefused>,
+}
+
+/// A refused reload that no other has made good since.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LastRefused {
+    /// When it was, in seconds since 1970.
+    pub at: u64,
+    /// The first of the mistakes, cut to a length that can be shown anywhere.
+    pub error: String,
 }
 
 /// Who else learns what a reload brings.
@@ -106,7 +121,8 @@ impl Reloader {
         let token = ArcSwapOption::from(secrets.token.map(Arc::new));
         let certificate = secrets.certificate.as_ref().map(CurrentCertificate::new).map(Arc::new);
         let inputs = watch::Sender::new(Arc::from([]));
-        Self { paths, server, control, token, certificate, followers, inputs, served }
+        let refused = ArcSwapOption::empty();
+        Self { paths, server, control, token, certificate, followers, inputs, served, refused }
     }
 
     /// Tells secondaries of the zones that are served.
@@ -139,6 +155,11 @@ impl Reloader {
         self.token.load_full()
     }
 
+    /// The last reload, if it was refused.
+    pub fn refused(&self) -> Option<Arc<LastRefused>> {
+        self.refused.load_full()
+    }
+
     /// Reads all files again, serves what they say, and logs how it went.
     pub fn reload(&self) -> Outcome {
         // A reload that broke off left what it had not replaced yet.
@@ -147,6 +168,10 @@ impl Reloader {
         let outcome = self.try_reload(&mut served);
         let succeeded = matches!(outcome, Outcome::Reloaded(_));
         self.control.live().meters().count_reload(succeeded);
+        self.refused.store(match &outcome {
+            Outcome::Reloaded(_) => None,
+            Outcome::Refused(Refused { reason, .. }) => Some(Arc::new(LastRefused::now(reason))),
+        });
         log_outcome(&outcome);
         self.followers.manager.reloaded(&match &outcome {
             Outcome::Reloaded(reloaded) => format!("serving generation {}", reloaded.generation),
@@ -233,6 +258,17 @@ impl Reloader {
             ("admin.metrics_limit", limit(&self.server) == limit(server)),
         ];
         settings.into_iter().filter(|(_, same)| !same).map(|(key, _)| key).collect()
+    }
+}
+
+impl LastRefused {
+    fn now(reason: &str) -> Self {
+        let at = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
+        let mut error: String = reason.chars().take(LONGEST_REASON).collect();
+        if error.len() < reason.len() {
+            error.push('…');
+        }
+        Self { at, error }
     }
 }
 

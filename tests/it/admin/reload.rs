@@ -26,6 +26,32 @@ fn a_reload_says_what_changed() {
     assert_eq!(served.server.wait_for("reloaded")["fields"]["generation"], 2, "the log tells too");
 }
 
+// What is served is older than the files: that is to be seen for as long as it is so.
+#[test]
+fn a_refused_reload_is_in_the_status_until_one_succeeds() {
+    let site = site(POOLS);
+    let mut served = Served::start(&site);
+    let refused = |served: &Served| served.get("/api/v1/status").document()["refused_reload"].clone();
+    let shown = |served: &Served| site.run(&["status", "--at", &served.url()]);
+    assert_eq!(refused(&served), json!(null));
+    site.write(ZONE, zone(&format!("{POOLS}[{}]\n", "x".repeat(1000))));
+    served.server.reload("reload refused");
+    let document = refused(&served);
+    let error = document["error"].as_str().expect("why");
+    assert!(error.starts_with("zones/example.test.toml:"), "{document}");
+    assert_eq!(error.chars().count(), 301, "it is cut: {document}");
+    let at = document["at"].as_str().expect("when");
+    assert!(at.len() == 20 && at.ends_with('Z'), "{document}");
+    let status = shown(&served);
+    assert_eq!(status.code, Some(0), "it answers as it did: {status:?}");
+    let line = format!("reload refused {at}: {error}");
+    assert!(status.stdout.lines().any(|found| found == line), "{status:?}");
+    site.write(ZONE, zone(POOLS));
+    served.server.reload("reloaded");
+    assert_eq!(refused(&served), json!(null));
+    assert!(!shown(&served).stdout.contains("refused"));
+}
+
 #[test]
 fn a_refused_reload_says_every_mistake() {
     let site = site(POOLS);
