@@ -93,11 +93,13 @@ impl Outcome {
         }
         let generation = self.generation;
         match &self.changes {
-            Some(Changes { zones, names, pools, origins, location }) => print_text(&format!(
-                "reloaded: generation {generation}\n\
+            Some(Changes { zones, names, pools, origins, location, settings }) => {
+                print_text(&format!(
+                    "reloaded: generation {generation}\n\
                  zones     {zones}\nnames     {names}\npools     {pools}\norigins   {origins}\n\
-                 location  {location}\n"
-            )),
+                 location  {location}\nsettings  {settings}\n"
+                ))
+            }
             None => {
                 // What no file is to blame for stands here alone.
                 if self.errors.is_empty() {

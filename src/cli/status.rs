@@ -54,7 +54,8 @@ fn on_purpose(pool: &PoolStatus) -> bool {
 }
 
 fn show(status: &Status, at: &str, terminal: Terminal) -> String {
-    let Status { version, generation, uptime_seconds, not_ready, refused_reload, pools, .. } = status;
+    let Status { version, generation, uptime_seconds, not_ready, refused_reload, pools, .. } =
+        status;
     let ready = match not_ready {
         None => (Tone::Good, "ready".to_owned()),
         Some(reason) => (Tone::Bad, format!("not ready ({reason})")),

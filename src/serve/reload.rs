@@ -1,6 +1,8 @@
 //! A reload: builds the new state beside the old one and swaps it in whole, or keeps the old one and
 //! says why.
 
+mod settings;
+
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -13,8 +15,7 @@ use crate::config::admin::Token;
 use crate::config::files::{Paths, Secrets, load, read_secrets};
 use crate::config::inputs::Input;
 use crate::config::report::{Diagnostic, Report, Severity};
-use crate::config::server::{Server, UdpSettings};
-use crate::config::tls::Tls;
+use crate::config::server::Server;
 use crate::journal::entries;
 use crate::serial::Serials;
 use crate::serve::control::Control;
@@ -71,6 +72,9 @@ pub struct Followers {
 struct Served {
     generation: u64,
     serials: Serials,
+    /// The settings and secrets that were read with it.
+    server: Server,
+    secrets: Secrets,
 }
 
 /// How a reload went.
@@ -117,9 +121,10 @@ impl Reloader {
         secrets: Secrets,
         followers: Followers,
     ) -> Self {
-        let served = Mutex::new(Served { generation: 1, serials });
-        let token = ArcSwapOption::from(secrets.token.map(Arc::new));
+        let token = ArcSwapOption::from(secrets.token.clone().map(Arc::new));
         let certificate = secrets.certificate.as_ref().map(CurrentCertificate::new).map(Arc::new);
+        let served = Served { generation: 1, serials, server: server.clone(), secrets };
+        let served = Mutex::new(served);
         let inputs = watch::Sender::new(Arc::from([]));
         let refused = ArcSwapOption::empty();
         Self { paths, server, control, token, certificate, followers, inputs, served, refused }
@@ -190,17 +195,15 @@ impl Reloader {
     }
 
     fn try_reload(&self, served: &mut Served) -> Outcome {
-        let Served { generation, serials } = served;
         let report = Report::default();
         let (server, state) = load(&self.paths, &report);
         let secrets = read_secrets(&server, &report);
         self.note_inputs(report.take_inputs());
         let state = state.filter(|_| !report.has_errors());
         let diagnostics = report.into_sorted();
-        let refused = |reason, diagnostics| {
-            let generation = *generation;
-            Outcome::Refused(Refused { generation, reason, diagnostics })
-        };
+        let generation = served.generation;
+        let refused =
+            |reason, diagnostics| Outcome::Refused(Refused { generation, reason, diagnostics });
         let Some(mut state) = state else {
             let errors = diagnostics.iter().filter(|d| d.severity == Severity::Error);
             let reason = errors.min_by_key(|d| d.position.is_some()).map(Diagnostic::headline);
@@ -210,54 +213,25 @@ impl Reloader {
             Ok(prober) => Arc::new(prober),
             Err(error) => return refused(error.to_string(), diagnostics),
         };
-        keep_serials(&server, &mut state, serials);
-        state.keys = secrets.keys;
-        let changes = Changes::between(&self.control.live().load().state, &state);
-        *generation += 1;
-        let told = entries::reloaded(*generation, &changes);
-        self.control.adopt(*generation, state, prober, told);
-        self.control.resolve(&server.resolver, None);
-        self.token.store(secrets.token.map(Arc::new));
-        self.followers.keeper.follow(secrets.cookies);
-        if let (Some(current), Some(new)) = (&self.certificate, secrets.certificate) {
-            current.replace(&new);
-        }
-        Outcome::Reloaded(Box::new(Reloaded {
-            generation: *generation,
-            changes,
-            warnings: diagnostics,
-            at_next_start: self.at_next_start(&server),
-        }))
-    }
-
-    /// The settings that changed and are read at start only.
-    fn at_next_start(&self, server: &Server) -> Vec<&'static str> {
-        // `workers` is a setting of its own.
-        let udp = |server: &Server| UdpSettings { workers: 0, ..server.udp };
-        let tls = |server: &Server| {
-            let tls = server.tls.as_ref()?;
-            let Tls { dot, doh, doh_path, doh3, doq, .. } = tls;
-            Some((dot.clone(), doh.clone(), doh_path.clone(), *doh3, doq.clone()))
+        keep_serials(&server, &mut state, &mut served.serials);
+        state.keys = secrets.keys.clone();
+        let changes = Changes {
+            settings: settings::changes((&served.server, &served.secrets), (&server, &secrets)),
+            ..Changes::between(&self.control.live().load().state, &state)
         };
-        let admin = |server: &Server| server.admin.as_ref().map(|admin| admin.listen.clone());
-        let limit = |server: &Server| server.admin.as_ref().map(|admin| admin.metrics_limit);
-        let settings = [
-            ("listen", self.server.listen == server.listen),
-            ("watch", self.server.watch == server.watch),
-            ("workers", self.server.workers == server.workers),
-            ("log", self.server.log == server.log),
-            ("udp", udp(&self.server) == udp(server)),
-            ("max_sessions", self.server.max_sessions == server.max_sessions),
-            ("tcp", self.server.tcp == server.tcp),
-            ("tls", tls(&self.server) == tls(server)),
-            ("freebind", self.server.freebind == server.freebind),
-            ("state", self.server.state == server.state),
-            ("privileges", self.server.privileges == server.privileges),
-            ("query_log", self.server.query_log == server.query_log),
-            ("admin.listen", admin(&self.server) == admin(server)),
-            ("admin.metrics_limit", limit(&self.server) == limit(server)),
-        ];
-        settings.into_iter().filter(|(_, same)| !same).map(|(key, _)| key).collect()
+        let generation = generation + 1;
+        let told = entries::reloaded(generation, &changes);
+        self.control.adopt(generation, state, prober, told);
+        self.control.resolve(&server.resolver, None);
+        self.token.store(secrets.token.clone().map(Arc::new));
+        self.followers.keeper.follow(secrets.cookies);
+        if let (Some(current), Some(new)) = (&self.certificate, &secrets.certificate) {
+            current.replace(new);
+        }
+        let at_next_start = settings::at_next_start(&self.server, &server);
+        (served.generation, served.server, served.secrets) = (generation, server, secrets);
+        let warnings = diagnostics;
+        Outcome::Reloaded(Box::new(Reloaded { generation, changes, warnings, at_next_start }))
     }
 }
 
@@ -290,6 +264,7 @@ fn log_outcome(outcome: &Outcome) {
                 pools = %changes.pools,
                 origins = %changes.origins,
                 location = %changes.location,
+                settings = %changes.settings,
                 "reloaded"
             );
             for key in at_next_start {
