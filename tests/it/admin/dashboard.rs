@@ -115,6 +115,19 @@ fn an_origin_that_is_killed_turns_red_without_a_reload() {
 }
 
 #[test]
+fn weight_0_is_told_from_drained() {
+    let zone = POOLS.replace("192.0.2.2\"", "192.0.2.2\", weight = 0.0");
+    let served = Served::of(site(&zone));
+    served.push("192.0.2.1", "up");
+    let Some(browser) = shown(&served, SIZES[1], Theme::Light) else { return };
+    browser.until_shown(&origin("a2", "out"));
+    assert_eq!(browser.text("[data-origin=a2] .word"), "weight 0");
+    served.say(&json!({ "subject": "b1", "word": "drained" }));
+    browser.until_shown(&origin("b1", "out"));
+    assert_eq!(browser.text("[data-origin=b1] .word"), "drained");
+}
+
+#[test]
 fn the_first_tile_says_that_a_reload_was_refused_until_one_succeeds() {
     let site = site(POOLS);
     let mut served = Served::start(&site);
