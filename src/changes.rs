@@ -1,4 +1,4 @@
-//! What a reload changed: zones, names, pools and origins that were added, removed or changed, for
+//! What a reload changed: zones, names, pools, origins and settings that were added, removed or changed, for
 //! the log. Compared by what the configuration says, not by the numbers of one state.
 
 use std::collections::BTreeMap;
@@ -29,6 +29,9 @@ pub struct Changes {
     pub origins: Difference,
     /// The parts of the location data: database, regions, subnets, round-trip times.
     pub location: Difference,
+    /// Settings and secrets of the server that take effect at once, by their keys.
+    #[serde(default)]
+    pub settings: Difference,
 }
 
 /// What became of the things of one kind.
@@ -46,7 +49,7 @@ pub struct Difference {
 type Described = BTreeMap<String, String>;
 
 impl Changes {
-    /// Compares two states.
+    /// Compares two states. Settings are no part of them.
     pub fn between(old: &State, new: &State) -> Self {
         Self {
             zones: Difference::between(&zones(old), &zones(new)),
@@ -54,6 +57,7 @@ impl Changes {
             pools: Difference::between(&pools(old), &pools(new)),
             origins: Difference::between(&origins(old), &origins(new)),
             location: Difference::between(&location(old), &location(new)),
+            settings: Difference::default(),
         }
     }
 }
@@ -62,6 +66,17 @@ impl Difference {
     /// True if nothing is different.
     pub fn is_empty(&self) -> bool {
         self.added.is_empty() && self.removed.is_empty() && self.changed.is_empty()
+    }
+
+    /// Notes what became of one thing, which may be missing on either side.
+    pub fn note<T: PartialEq>(&mut self, name: &str, (old, new): (Option<T>, Option<T>)) {
+        let list = match (old, new) {
+            (None, Some(_)) => &mut self.added,
+            (Some(_), None) => &mut self.removed,
+            (Some(old), Some(new)) if old != new => &mut self.changed,
+            _ => return,
+        };
+        list.push(name.to_owned());
     }
 
     fn between(old: &Described, new: &Described) -> Self {
@@ -102,7 +117,9 @@ fn zones(state: &State) -> Described {
         if !soa.serial_is_given {
             soa.rrset.rdata.clear();
         }
-        format!("{soa:?}")
+        // Who may have it is a key of the zone.
+        let transfer = state.transfers.get(&*zone.apex.to_key());
+        format!("{soa:?} {transfer:?}")
     };
     state.zones.iter().map(|zone| (zone.apex.to_string(), describe(zone))).collect()
 }

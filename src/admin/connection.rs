@@ -1,6 +1,7 @@
-//! Connections of the admin service: how many, how long, how large their headers. Each of them ends,
-//! whatever its client does.
+//! Connections of the admin service: how long, how large their headers. Each of them ends, whatever its client
+//! does.
 
+use std::io;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -8,9 +9,10 @@ use axum::Router;
 use hyper::service::Service as _;
 use hyper_util::service::TowerToHyperService;
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::watch;
 use tracing::warn;
 
+use crate::admin::seats::{Seat, Seats};
 use crate::serve::http::{self, Limits};
 use crate::serve::meters::Meters;
 
@@ -24,8 +26,8 @@ const PAUSE: Duration = Duration::from_millis(100);
 pub(super) struct Listener {
     pub(super) socket: TcpListener,
     pub(super) router: Router,
-    /// A permit for each connection that there may be.
-    pub(super) connections: Arc<Semaphore>,
+    /// A seat for each connection that there may be.
+    pub(super) seats: Arc<Seats>,
     /// True when the server ends.
     pub(super) stopped: watch::Receiver<bool>,
     /// Who knows what was logged.
@@ -37,21 +39,17 @@ impl Listener {
     pub(super) async fn run(mut self) {
         loop {
             let accepted = async {
-                // Not one more is accepted than can be carried; the others wait in the kernel.
-                let permit = Arc::clone(&self.connections).acquire_owned().await;
-                (permit, self.socket.accept().await)
+                let (stream, _) = self.socket.accept().await?;
+                Ok::<_, io::Error>((stream, self.seats.take().await))
             };
-            let (permit, accepted) = tokio::select! {
+            let accepted = tokio::select! {
                 accepted = accepted => accepted,
                 _ = self.stopped.wait_for(|&stopped| stopped) => return,
             };
             match accepted {
-                Ok((stream, _)) => {
+                Ok((stream, seat)) => {
                     let (router, stopped) = (self.router.clone(), self.stopped.clone());
-                    tokio::spawn(async move {
-                        carry(stream, router, stopped).await;
-                        drop(permit);
-                    });
+                    tokio::spawn(carry(stream, seat, router, stopped));
                 }
                 Err(error) => {
                     // As a rule the process has too many open files; that passes.
@@ -65,8 +63,12 @@ impl Listener {
     }
 }
 
-/// Carries one connection to its end.
-async fn carry(stream: TcpStream, router: Router, stopped: watch::Receiver<bool>) {
+/// Carries one connection to its end, or until another needs its seat.
+async fn carry(stream: TcpStream, seat: Seat, router: Router, stopped: watch::Receiver<bool>) {
     let router = TowerToHyperService::new(router);
-    http::carry(stream, move |request| router.call(request), LIMITS, stopped).await;
+    let answer = move |request| router.call(request);
+    tokio::select! {
+        () = http::carry(stream, answer, LIMITS, stopped, seat.turn()) => {}
+        () = seat.is_wanted() => {}
+    }
 }

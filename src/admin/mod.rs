@@ -1,11 +1,11 @@
 //! The admin service: HTTP for operators and for what watches the server.
 //!
 //! ```text
-//! listen ─► connection (how many, how long) ─► guard (who may) ─► ready, status, explain,
-//!                                                                 metrics, traffic,
-//!                                                                 overrides, push, rtt, reload
-//!                                                                 journal, events, openapi
-//!                                                └► page
+//! listen ─► seats (how many) ─► connection (how long) ─► guard (who may) ─► ready, status, explain,
+//!                                                                           metrics, traffic,
+//!                                                                           overrides, push, rtt, reload
+//!                                                                           journal, events, openapi
+//!                                                          └► page
 //! ```
 //!
 //! It reads what `serve::control` copies for it, and changes things through it alone: the path of a
@@ -26,6 +26,7 @@ mod push;
 mod ready;
 mod reload;
 mod rtt;
+mod seats;
 pub mod status;
 pub mod traffic;
 
@@ -42,20 +43,20 @@ use axum::http::StatusCode;
 use axum::middleware;
 use axum::routing::{get, post};
 use serde::de::DeserializeOwned;
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::watch;
 use tracing::{info, warn};
 
 use crate::admin::connection::Listener;
 use crate::admin::error::Refusal;
 use crate::admin::guard::Guard;
+pub use crate::admin::seats::MOST_CONNECTIONS;
+use crate::admin::seats::Seats;
 use crate::config::admin::is_loopback;
 use crate::serve::control::Control;
 use crate::serve::reload::Reloader;
 
 /// How many octets the body of a request may have.
 const LONGEST_BODY: usize = 64 * 1024;
-/// How many connections there may be at a time; more wait to be accepted.
-pub const MOST_CONNECTIONS: usize = 256;
 
 /// What the requests are answered from.
 #[derive(Debug)]
@@ -103,7 +104,7 @@ impl Service {
 #[derive(Debug)]
 pub struct Running {
     stop: watch::Sender<bool>,
-    connections: Arc<Semaphore>,
+    seats: Arc<Seats>,
 }
 
 impl Running {
@@ -116,23 +117,22 @@ impl Running {
         sockets: Vec<(SocketAddr, std::net::TcpListener)>,
     ) -> std::io::Result<Self> {
         let (stop, stopped) = watch::channel(false);
-        let connections = Arc::new(Semaphore::new(MOST_CONNECTIONS));
+        let seats = Arc::new(Seats::default());
         for (address, socket) in sockets {
             let router = router(service, address);
             let socket = tokio::net::TcpListener::from_std(socket)?;
-            let (connections, stopped) = (Arc::clone(&connections), stopped.clone());
+            let (seats, stopped) = (Arc::clone(&seats), stopped.clone());
             info!(%address, "admin listening");
             let meters = Arc::clone(service.control.live().meters());
-            tokio::spawn(Listener { socket, router, connections, stopped, meters }.run());
+            tokio::spawn(Listener { socket, router, seats, stopped, meters }.run());
         }
-        Ok(Self { stop, connections })
+        Ok(Self { stop, seats })
     }
 
     /// Accepts nothing more, and lets what has begun end, for so long at most.
     pub async fn stop(self, within: Duration) {
         let _nobody_listens = self.stop.send(true);
-        let all = u32::try_from(MOST_CONNECTIONS).unwrap_or(u32::MAX);
-        if tokio::time::timeout(within, self.connections.acquire_many(all)).await.is_err() {
+        if tokio::time::timeout(within, self.seats.are_free()).await.is_err() {
             warn!("some admin connections were still open and are closed");
         }
     }

@@ -157,7 +157,8 @@ pub(super) async fn put(
         let note = Note { until, ..Note::new(now, None, by, why) };
         let said = Override { subject: subject.clone(), word, note: note.clone() };
         let kept = service.control.set_override(subject, word, note).map_err(|error| {
-            Refusal::new(StatusCode::CONFLICT, error.to_string(), "DELETE lifts them")
+            let help = "lift some of them first: DELETE, or meridian enable";
+            Refusal::new(StatusCode::CONFLICT, error.to_string(), help)
         })?;
         Ok(Document(Changed::new(Some(said.into()), None, kept)))
     })

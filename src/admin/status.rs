@@ -1,6 +1,7 @@
 //! What there is and how it is: pools, origins, addresses, with their health and what was said of
 //! them.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -14,6 +15,8 @@ use crate::admin::{Service, blocking};
 use crate::explain::{origin_reason, pool_part};
 use crate::health::overrides::{Overrides, Subject};
 use crate::locate::place::Coordinates;
+use crate::name::Name;
+use crate::resolution;
 use crate::serve::standing::Standing;
 use crate::steer::availability::assess;
 use crate::steer::pool::{Origin, OriginAddress, OriginIndex, Pool, PoolId, Role};
@@ -32,6 +35,9 @@ pub struct Status {
     pub ready: bool,
     /// Why not.
     pub not_ready: Option<String>,
+    /// The last reload, if it was refused: what is served is older than the files.
+    #[serde(default)]
+    pub refused_reload: Option<RefusedReload>,
     /// The zones.
     pub zones: Vec<String>,
     /// The load balancers that are enabled.
@@ -39,6 +45,15 @@ pub struct Status {
     pub load_balancers: Vec<LoadBalancerStatus>,
     /// The pools.
     pub pools: Vec<PoolStatus>,
+}
+
+/// A reload that was refused, and that none has made good since.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct RefusedReload {
+    /// When it was.
+    pub at: String,
+    /// The first mistake, of 300 characters at most.
+    pub error: String,
 }
 
 /// A pool.
@@ -93,8 +108,23 @@ pub struct OriginStatus {
     /// The host name that it is given by.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub host: Option<String>,
+    /// Of a host name: what is known of its addresses.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub resolution: Option<Resolution>,
     /// Its addresses, or what its host name was resolved to.
     pub addresses: Vec<AddressStatus>,
+}
+
+/// What is known of the addresses of a host name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Resolution {
+    /// There are some.
+    Resolved,
+    /// They are looked for, and none is known.
+    Unresolved,
+    /// They are not looked for: it is answered as CNAME, and nothing probes it.
+    Alias,
 }
 
 /// An address, as its probes see it. Without a monitor only the address is known.
@@ -131,20 +161,32 @@ impl Service {
         let standing = self.control.standing();
         let state = &standing.moment.state;
         let pools = (0u32..).map(PoolId).zip(standing.moment.pools.iter());
+        let wanted = resolution::wanted(state).names;
+        let wanted: HashSet<_> = wanted.iter().map(Name::to_key).collect();
         Status {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             generation: standing.moment.generation,
             uptime_seconds: self.started.elapsed().as_secs(),
             ready: not_ready.is_none(),
             not_ready,
+            refused_reload: self.reloader.refused().map(|refused| RefusedReload {
+                at: show_time(refused.at),
+                error: refused.error.clone(),
+            }),
             zones: state.zones.iter().map(|zone| zone.apex.to_string()).collect(),
             load_balancers: load_balancers::status(&standing.scene()),
-            pools: pools.map(|(id, pool)| pool_status(&standing, id, pool)).collect(),
+            pools: pools.map(|(id, pool)| pool_status(&standing, &wanted, id, pool)).collect(),
         }
     }
 }
 
-fn pool_status(standing: &Standing, id: PoolId, pool: &Pool) -> PoolStatus {
+/// The status of a pool; `wanted` are the keys of the host names whose addresses are looked for.
+fn pool_status(
+    standing: &Standing,
+    wanted: &HashSet<Box<[u8]>>,
+    id: PoolId,
+    pool: &Pool,
+) -> PoolStatus {
     let scene = standing.scene();
     let state = scene.state;
     let part = pool_part(&scene, id);
@@ -167,6 +209,11 @@ fn pool_status(standing: &Standing, id: PoolId, pool: &Pool) -> PoolStatus {
             reason: origin_reason(&scene, (id, pool), index, &assessment),
             said: said(&standing.overrides, &subject),
             host: origin.host.as_ref().map(ToString::to_string),
+            resolution: origin.host.as_ref().map(|host| match origin.addresses.is_empty() {
+                false => Resolution::Resolved,
+                true if wanted.contains(&host.to_key()) => Resolution::Unresolved,
+                true => Resolution::Alias,
+            }),
             addresses: origin.addresses.iter().map(|at| address_status(standing, at)).collect(),
         }
     };

@@ -16,6 +16,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::admin::error::Failure;
+use crate::cli::terminal::harmless;
 use crate::cli::{EXIT_NO, EXIT_UNREACHABLE, EXIT_USAGE, print_text};
 use crate::config::admin::{Admin, DEFAULT_ADMIN_PORT, Token};
 use crate::config::files::{Paths, read_regular, read_server};
@@ -96,7 +97,7 @@ pub(super) fn exit_code(outcome: Result<bool, Problem>) -> ExitCode {
 impl Problem {
     /// Says what is wrong; the exit code.
     pub(super) fn tell(&self) -> ExitCode {
-        eprintln!("meridian: {self}");
+        eprintln!("meridian: {}", harmless(&self.to_string()));
         ExitCode::from(match self {
             Self::Usage(_) => EXIT_USAGE,
             Self::Unreachable(_) => EXIT_UNREACHABLE,
@@ -132,9 +133,18 @@ impl Client {
         if uri.path_and_query().is_some_and(|path| path.as_str() != "/") {
             return Err(wrong("it has a path"));
         }
-        let host = uri.host().ok_or_else(|| wrong("it names no server"))?;
-        let host = host.trim_start_matches('[').trim_end_matches(']').to_owned();
-        let port = uri.port_u16().unwrap_or(DEFAULT_ADMIN_PORT);
+        let authority = uri.authority().ok_or_else(|| wrong("it names no server"))?;
+        let after = authority.as_str().strip_prefix(authority.host());
+        let after = after.ok_or_else(|| wrong("it has more than a host and a port"))?;
+        let port = match after.strip_prefix(':') {
+            None => DEFAULT_ADMIN_PORT,
+            Some(port) => port
+                .parse()
+                .ok()
+                .filter(|&port| port > 0)
+                .ok_or_else(|| wrong("its port is not a number from 1 to 65535"))?,
+        };
+        let host = authority.host().trim_start_matches('[').trim_end_matches(']').to_owned();
         let token = match &token.token_file {
             Some(path) => Some(named_token(path)?),
             None => own_token(&host),
@@ -161,8 +171,7 @@ impl Client {
     ) -> Result<Answer<T>, Problem> {
         let (status, text) = self.exchange(method, path, body)?;
         if !status.is_success() {
-            let failure = serde_json::from_slice(&text).map_err(|_| self.is_other(status))?;
-            return Err(Problem::Refused(status, failure));
+            return Err(self.refused(status, &text));
         }
         let document = serde_json::from_slice(&text).map_err(|_| self.is_other(status))?;
         Ok(Answer { document, text })
@@ -201,8 +210,7 @@ impl Client {
             let mut exchange = answered.map_err(|_| late())??;
             if !exchange.response.status().is_success() {
                 let (status, text) = self.whole(exchange).await?;
-                let failure = serde_json::from_slice(&text).map_err(|_| self.is_other(status))?;
-                return Err(Problem::Refused(status, failure));
+                return Err(self.refused(status, &text));
             }
             let mut events = EventReader::default();
             loop {
@@ -286,6 +294,26 @@ impl Client {
         ))
     }
 
+    /// The server says no: why, and what the user of a command can do, where the server says it to programs.
+    pub(super) fn refused(&self, status: StatusCode, text: &[u8]) -> Problem {
+        let Ok(Failure { error, help }) = serde_json::from_slice(text) else {
+            return self.is_other(status);
+        };
+        let help = match status {
+            StatusCode::UNAUTHORIZED if self.token.is_some() => {
+                "the token that was sent is not the one that the server read from its token_file; name \
+                 the right file with --token-file FILE"
+            }
+            StatusCode::UNAUTHORIZED => {
+                "name the file with the server's token with --token-file FILE. In the folder of the \
+                 server's meridian.toml it is found by itself, if you may read it"
+            }
+            StatusCode::NOT_FOUND => "meridian status lists all pools with their zones and origins",
+            _ => &help,
+        };
+        Problem::Refused(status, Failure { error, help: help.to_owned() })
+    }
+
     /// What answers is something else.
     pub(super) fn is_other(&self, status: StatusCode) -> Problem {
         let at = &self.at;
@@ -349,7 +377,7 @@ pub(super) struct Answer<T> {
 impl<T> Answer<T> {
     /// Prints it as it came.
     pub(super) fn print_json(&self) {
-        print_text(&String::from_utf8_lossy(&self.text));
+        print_text(&harmless(&String::from_utf8_lossy(&self.text)));
     }
 }
 
@@ -401,7 +429,11 @@ mod tests {
         let client = |at: &str| Client::new(at, &none);
         assert_eq!(client("http://192.0.2.1").unwrap().authority(), "192.0.2.1:5380");
         assert_eq!(client("http://[2001:db8::1]:80/").unwrap().authority(), "[2001:db8::1]:80");
-        for wrong in ["", "192.0.2.1:5380", "https://192.0.2.1", "http://", "http://a/b"] {
+        let ports =
+            ["http://a:", "http://a:0", "http://a:65536", "http://[::1]:99999", "http://a:x"];
+        let others =
+            ["", "192.0.2.1:5380", "https://192.0.2.1", "http://", "http://a/b", "http://u@a"];
+        for wrong in ports.into_iter().chain(others) {
             assert!(matches!(client(wrong), Err(Problem::Usage(_))), "{wrong}");
         }
     }

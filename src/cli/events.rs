@@ -8,7 +8,7 @@ use serde::Deserialize;
 
 use crate::cli::client::{Client, Problem, ServerArguments, exit_code};
 use crate::cli::print_more;
-use crate::cli::terminal::{Terminal, Tone};
+use crate::cli::terminal::{Terminal, Tone, harmless};
 
 /// A stream that ended sooner than this is not asked for again at once.
 const SHORTEST: Duration = Duration::from_secs(1);
@@ -87,7 +87,7 @@ impl Events {
     /// Prints an event; false if nothing more can be printed.
     fn print(&self, event: &serde_json::Value) -> bool {
         if self.json {
-            return print_more(&format!("{event}\n"));
+            return print_more(&harmless(&format!("{event}\n")));
         }
         // What a newer server tells otherwise is left out.
         Shown::deserialize(event)

@@ -7,6 +7,7 @@ use std::time::Duration;
 use clap::Args;
 
 use crate::cli::client::{Answer, Client, Problem, TokenArguments, encode};
+use crate::cli::terminal::harmless;
 use crate::cli::{EXIT_NO, EXIT_USAGE, FileArguments, print_diagnostics, print_text};
 use crate::config::files::{Paths, load};
 use crate::config::report::{Report, Severity};
@@ -103,7 +104,7 @@ impl Explain {
                     exit_code(&answer.document)
                 }
                 Ok(answer) => {
-                    print_text(&answer.document.to_string());
+                    print_text(&harmless(&answer.document.to_string()));
                     exit_code(&answer.document)
                 }
                 Err(problem) => problem.tell(),

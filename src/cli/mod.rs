@@ -44,7 +44,7 @@ struct Arguments {
 #[derive(Debug, Subcommand)]
 enum Command {
     /// Answer DNS queries.
-    Serve(serve::Serve),
+    Serve(Box<serve::Serve>),
     /// Validate the configuration and print every mistake.
     Check(check::Check),
     /// Show why a client gets its answer, from the files alone or from a running server.

@@ -10,6 +10,7 @@ use serde_json::json;
 use crate::admin::overrides::{Changed, Shown};
 use crate::cli::client::{Problem, ServerArguments};
 use crate::cli::print_text;
+use crate::cli::terminal::harmless;
 use crate::health::overrides::Word;
 
 const PATH: &str = "/api/v1/overrides";
@@ -94,16 +95,16 @@ impl SubjectArguments {
         }
         let Changed { said, lifted, warning, .. } = &answer.document;
         if let Some(said) = said {
-            print_text(&format!("{}\n", sentence(said)));
+            print_text(&harmless(&format!("{}\n", sentence(said))));
         }
         for lifted in lifted.iter().flatten() {
-            print_text(&format!("lifted: {}\n", sentence(lifted)));
+            print_text(&harmless(&format!("lifted: {}\n", sentence(lifted))));
         }
         if lifted.as_ref().is_some_and(Vec::is_empty) {
             print_text(&format!("nothing was said of {}\n", self.subject));
         }
         if let Some(warning) = warning {
-            eprintln!("meridian: {warning}");
+            eprintln!("meridian: {}", harmless(warning));
         }
         Ok(())
     }

@@ -10,6 +10,7 @@ use serde_json::json;
 use crate::changes::Changes;
 use crate::cli::client::{Problem, ServerArguments, exit_code};
 use crate::cli::print_text;
+use crate::cli::terminal::harmless;
 
 /// The arguments of `meridian reload`.
 #[derive(Args, Debug)]
@@ -62,13 +63,10 @@ impl Reload {
             {
                 outcome
             }
-            _ => {
-                let failure = serde_json::from_slice(&text).map_err(|_| client.is_other(status))?;
-                return Err(Problem::Refused(status, failure));
-            }
+            _ => return Err(client.refused(status, &text)),
         };
         if self.json {
-            print_text(&String::from_utf8_lossy(&text));
+            print_text(&harmless(&String::from_utf8_lossy(&text)));
         } else {
             outcome.show();
         }
@@ -85,23 +83,28 @@ impl Outcome {
                     _ => String::new(),
                 };
                 let key = if key.is_empty() { String::new() } else { format!("{key}: ") };
-                eprintln!("{file}{place}: {severity}: {key}{message}\n    help: {help}");
+                let text = format!("{file}{place}: {severity}: {key}{message}\n    help: {help}");
+                eprintln!("{}", harmless(&text));
             }
         }
         for key in &self.at_next_start {
-            eprintln!("{key}: the setting takes effect at the next start");
+            eprintln!("{}: the setting takes effect at the next start", harmless(key));
         }
         let generation = self.generation;
         match &self.changes {
-            Some(Changes { zones, names, pools, origins, location }) => print_text(&format!(
-                "reloaded: generation {generation}\n\
-                 zones     {zones}\nnames     {names}\npools     {pools}\norigins   {origins}\n\
-                 location  {location}\n"
-            )),
+            Some(Changes { zones, names, pools, origins, location, settings }) => {
+                let text = format!(
+                    "reloaded: generation {generation}\n\
+                     zones     {zones}\nnames     {names}\npools     {pools}\norigins   {origins}\n\
+                     location  {location}\nsettings  {settings}\n"
+                );
+                print_text(&harmless(&text));
+            }
             None => {
                 // What no file is to blame for stands here alone.
                 if self.errors.is_empty() {
-                    eprintln!("meridian: {}", self.error.as_deref().unwrap_or_default());
+                    let error = self.error.as_deref().unwrap_or_default();
+                    eprintln!("meridian: {}", harmless(error));
                 }
                 print_text(&format!("refused: generation {generation} is still served\n"));
             }

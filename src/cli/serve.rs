@@ -10,18 +10,20 @@ use std::sync::atomic::AtomicBool;
 use clap::Args;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use signal_hook::consts::SIGHUP;
+use tracing::Level;
 use tracing_subscriber::filter::Targets;
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
 use tracing_subscriber::{Layer, fmt};
 
-use crate::cli::{EXIT_NO, EXIT_USAGE, FileArguments, print_diagnostics};
+use crate::cli::{EXIT_NO, FileArguments, print_diagnostics};
 use crate::config::files::{Paths, load, read_secrets};
+use crate::config::log_filter;
 use crate::config::report::{Report, Severity};
 use crate::serve::reload::log_diagnostics;
 
 /// The log filter where none is given.
-const DEFAULT_LOG: &str = "info";
+const DEFAULT_LOG: Level = Level::INFO;
 /// What a log filter is set before: hickory writes a line for each query at INFO, and for some
 /// packets at WARN, so that anyone could fill the log.
 const QUIET: [&str; 3] = ["hickory_resolver", "hickory_net", "hickory_proto"];
@@ -41,8 +43,8 @@ pub(super) struct Serve {
     #[arg(long, value_name = "NAME")]
     user: Option<String>,
     /// What to log: a level, or target=level pairs
-    #[arg(long, value_name = "FILTER", env = "MERIDIAN_LOG")]
-    log: Option<String>,
+    #[arg(long, value_name = "FILTER", env = "MERIDIAN_LOG", value_parser = parse_log)]
+    log: Option<Targets>,
 }
 
 impl Serve {
@@ -62,11 +64,9 @@ impl Serve {
         let inputs = report.take_inputs();
         let state = state.filter(|_| !report.has_errors());
         let diagnostics = report.into_sorted();
-        let filter = log.as_deref().or(server.log.as_deref()).unwrap_or(DEFAULT_LOG);
-        let Ok(filter) = filter.parse::<Targets>() else {
-            eprintln!("meridian: {filter:?} is not a log filter; give a level, as info or debug");
-            return ExitCode::from(EXIT_USAGE);
-        };
+        let configured = || server.log.as_deref().and_then(log_filter::parse);
+        let default = || Targets::new().with_default(DEFAULT_LOG);
+        let filter = log.or_else(configured).unwrap_or_else(default);
         let Some(state) = state else {
             print_diagnostics(&diagnostics);
             let errors = diagnostics.iter().filter(|d| d.severity == Severity::Error).count();
@@ -87,6 +87,10 @@ impl Serve {
     }
 }
 
+fn parse_log(text: &str) -> Result<Targets, &'static str> {
+    log_filter::parse(text).ok_or(log_filter::HELP)
+}
+
 /// Lets the process have as many open files, and so connections, as it is allowed to ask for. Without
 /// that it has fewer, which is no reason not to start.
 fn raise_open_files() {
@@ -100,7 +104,7 @@ fn start_log(filter: Targets) {
     for target in QUIET {
         let named = filter.iter().any(|(name, _)| name.starts_with(target));
         if !named {
-            filter = filter.with_target(target, tracing::Level::ERROR);
+            filter = filter.with_target(target, Level::ERROR);
         }
     }
     let layer = if std::io::stderr().is_terminal() {

@@ -6,7 +6,9 @@ use std::time::Duration;
 
 use clap::Args;
 
-use crate::admin::status::{AddressStatus, OriginStatus, PoolStatus, Status};
+use crate::admin::status::{
+    AddressStatus, OriginStatus, PoolStatus, RefusedReload, Resolution, Status,
+};
 use crate::cli::client::{Problem, ServerArguments, exit_code};
 use crate::cli::print_text;
 use crate::cli::terminal::{Pieces, Terminal, Tone};
@@ -54,7 +56,8 @@ fn on_purpose(pool: &PoolStatus) -> bool {
 }
 
 fn show(status: &Status, at: &str, terminal: Terminal) -> String {
-    let Status { version, generation, uptime_seconds, not_ready, pools, .. } = status;
+    let Status { version, generation, uptime_seconds, not_ready, refused_reload, pools, .. } =
+        status;
     let ready = match not_ready {
         None => (Tone::Good, "ready".to_owned()),
         Some(reason) => (Tone::Bad, format!("not ready ({reason})")),
@@ -66,6 +69,13 @@ fn show(status: &Status, at: &str, terminal: Terminal) -> String {
         (Tone::Plain, format!(", up {up}, generation {generation}")),
     ]);
     let mut text = format!("{head}\n");
+    if let Some(RefusedReload { at, error }) = refused_reload {
+        let line = terminal.line(&[
+            (Tone::Bad, format!("reload refused {at}")),
+            (Tone::Plain, format!(": {error}")),
+        ]);
+        let _infallible = writeln!(text, "{line}");
+    }
     for pool in pools {
         let zone = pool.zone.as_deref().unwrap_or("shared");
         let region = pool.region.as_ref().map(|region| format!(", {region}")).unwrap_or_default();
@@ -106,7 +116,8 @@ fn table(origins: &[OriginStatus]) -> Vec<Pieces> {
                 note(origin, address, number == 0),
             ]
         };
-        origin.addresses.iter().enumerate().map(row)
+        let rows: Vec<_> = origin.addresses.iter().enumerate().map(row).collect();
+        if rows.is_empty() { vec![row_of_host(origin)] } else { rows }
     });
     let rows: Vec<[String; 6]> = std::iter::once(head).chain(rows).collect();
     let width = |column: usize| {
@@ -131,14 +142,32 @@ fn table(origins: &[OriginStatus]) -> Vec<Pieces> {
     rows.iter().map(line).collect()
 }
 
-/// What is out of the ordinary.
+/// The line of an origin without an address.
+fn row_of_host(origin: &OriginStatus) -> [String; 6] {
+    let mut notes: Vec<_> = held_back(origin).into_iter().collect();
+    notes.push(match origin.resolution {
+        Some(Resolution::Alias) => "answered as CNAME".to_owned(),
+        _ => "no address of it is known".to_owned(),
+    });
+    let dash = || "-".to_owned();
+    let host = origin.host.clone().unwrap_or_else(dash);
+    [origin.origin.clone(), host, dash(), dash(), dash(), notes.join("; ")]
+}
+
+/// Why an origin takes no new traffic, whatever its probes say.
+fn held_back(origin: &OriginStatus) -> Option<String> {
+    let is_held_back = origin.said.is_some() || !origin.enabled || origin.weight == 0.0;
+    // What the probes say stands in the other columns.
+    let reason = origin.reason.split("; by its probes").next().unwrap_or_default();
+    is_held_back.then(|| reason.to_owned())
+}
+
+/// What is out of the ordinary, and the host name that the addresses are of.
 fn note(origin: &OriginStatus, address: &AddressStatus, is_first: bool) -> String {
     let mut notes = Vec::new();
-    let is_held_back = origin.said.is_some() || !origin.enabled || origin.weight == 0.0;
-    if is_first && is_held_back {
-        // What the probes say stands in the other columns.
-        let reason = origin.reason.split("; by its probes").next().unwrap_or_default();
-        notes.push(reason.to_owned());
+    if is_first {
+        notes.extend(origin.host.clone());
+        notes.extend(held_back(origin));
     }
     notes.extend(address.failure.clone());
     if address.held_down {
@@ -172,6 +201,7 @@ mod tests {
     fn columns_are_as_wide_as_they_must_be_and_lines_fit() {
         let origin = OriginStatus {
             host: None,
+            resolution: None,
             origin: "ams-1".to_owned(),
             zone: None,
             role: "primary".to_owned(),

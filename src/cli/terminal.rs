@@ -1,4 +1,5 @@
-//! How output is fitted to where it goes: as wide as the terminal, with colours on one only.
+//! How output is fitted to where it goes: as wide as the terminal, with colours on one only, and without what
+//! a terminal would obey.
 
 use std::io::{IsTerminal, stdout};
 
@@ -37,6 +38,26 @@ pub(super) enum Tone {
 /// A line of pieces.
 pub(super) type Pieces = Vec<(Tone, String)>;
 
+/// A text of another machine, with all that a terminal would obey or that would reorder the text escaped as in
+/// JSON. Line breaks and tabs stay.
+pub(super) fn harmless(text: &str) -> String {
+    escaped(text, |c| c != '\n' && c != '\t')
+}
+
+fn escaped(text: &str, also: impl Fn(char) -> bool) -> String {
+    let mut harmless = String::with_capacity(text.len());
+    for c in text.chars() {
+        let is_obeyed = c.is_control()
+            || matches!(c, '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+        if is_obeyed && also(c) {
+            harmless.push_str(&format!("\\u{:04x}", u32::from(c)));
+        } else {
+            harmless.push(c);
+        }
+    }
+    harmless
+}
+
 impl Terminal {
     /// What standard output is.
     pub(super) fn of_output() -> Self {
@@ -54,8 +75,10 @@ impl Terminal {
         Self { width, has_colours: false }
     }
 
-    /// A line as it is written: cut to the width, in its colours.
+    /// A line as it is written: cut to the width, in its colours and no others.
     pub(super) fn line(self, pieces: &[(Tone, String)]) -> String {
+        let harmless = |(tone, text): &(Tone, String)| (*tone, escaped(text, |_| true));
+        let pieces: Pieces = pieces.iter().map(harmless).collect();
         let length: usize = pieces.iter().map(|(_, text)| text.chars().count()).sum();
         let is_cut = length > self.width;
         let mut room = if is_cut { self.width.saturating_sub(1) } else { length };
@@ -63,7 +86,7 @@ impl Terminal {
         for (tone, text) in pieces {
             let kept: String = text.chars().take(room).collect();
             room -= kept.chars().count();
-            line.push_str(&self.paint(*tone, &kept));
+            line.push_str(&self.paint(tone, &kept));
         }
         if is_cut {
             line.push('…');
@@ -107,6 +130,14 @@ mod tests {
         assert_eq!(line(13), "ams-1  healt…");
         assert_eq!(line(4), "ams…");
         assert_eq!(line(1), "…");
+    }
+
+    #[test]
+    fn nothing_is_printed_that_a_terminal_obeys() {
+        let text = "\u{1b}[2Ja\tb\r\u{9b}1m\u{202e}c é\n";
+        assert_eq!(harmless(text), "\\u001b[2Ja\tb\\u000d\\u009b1m\\u202ec é\n");
+        let line = Terminal::plain(80).line(&[(Tone::Plain, "a\u{1b}[31m\nb".to_owned())]);
+        assert_eq!(line, "a\\u001b[31m\\u000ab");
     }
 
     #[test]

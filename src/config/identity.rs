@@ -19,7 +19,7 @@ pub struct Identity {
 }
 
 /// The data of TXT records in class CH.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Chaos {
     version: Option<Rdata>,
     hostname: Option<Rdata>,

@@ -24,6 +24,7 @@ pub mod identity;
 pub mod inputs;
 pub mod keys;
 pub mod load_balancers;
+pub mod log_filter;
 pub mod monitors;
 pub mod origins;
 mod pool_weights;

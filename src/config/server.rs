@@ -7,6 +7,7 @@ use std::time::Duration;
 use crate::config::admin::Admin;
 use crate::config::cookies::CookieSettings;
 use crate::config::identity::{Identity, parse_chaos, parse_nsid};
+use crate::config::log_filter;
 use crate::config::privileges::Privileges;
 use crate::config::query_log::parse_query_log;
 use crate::config::rate_limit::parse_rate_limit;
@@ -300,11 +301,9 @@ impl Server {
         }
         if let Some(value) = table.optional("log") {
             self.log = value.string("a log filter").and_then(|text| {
-                let valid = text.parse::<tracing_subscriber::filter::Targets>().is_ok();
+                let valid = log_filter::parse(text).is_some();
                 if !valid {
-                    let help =
-                        "give a level (error, warn, info, debug, trace) or target=level pairs";
-                    value.error(format!("{text:?} is not a log filter"), help);
+                    value.error(format!("{text:?} is not a log filter"), log_filter::HELP);
                 }
                 valid.then(|| text.to_owned())
             });

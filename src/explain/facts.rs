@@ -36,6 +36,10 @@ pub trait Facts {
     fn said_of_origin(&self, pool: PoolId, origin: OriginIndex) -> Option<Said>;
     /// What the probes say of an origin: "unhealthy for 3m: connection refused".
     fn probed(&self, pool: PoolId, origin: OriginIndex) -> Option<String>;
+    /// True if nothing is probed, and health is what was assumed.
+    fn is_assumed(&self) -> bool {
+        false
+    }
     /// The round-trip times that load balancers of this tolerance go by; none for those of the files.
     fn times(&self, tolerance: RttTolerance) -> Option<&RttTable>;
 }
@@ -45,6 +49,10 @@ pub trait Facts {
 pub struct NoFacts;
 
 impl Facts for NoFacts {
+    fn is_assumed(&self) -> bool {
+        true
+    }
+
     fn said_of_pool(&self, _: PoolId) -> Option<Said> {
         None
     }

@@ -72,6 +72,10 @@ pub struct Explanation {
     pub location: LocationPart,
     /// The load balancer, if the name is steered.
     pub load_balancer: Option<String>,
+    /// True if the health of monitored origins is assumed, as nothing is probed. For people: the document has
+    /// the same keys wherever it comes from.
+    #[serde(skip)]
+    pub health_is_assumed: bool,
     /// The candidate pools, and why these.
     pub steering: Option<SteeringPart>,
     /// Whether each candidate is available, and why.
@@ -325,6 +329,7 @@ pub fn explain(
         query: query_part(name, record_type, asker, &place),
         location: location_part(state, &place),
         load_balancer: answer.steered_by.map(|balancer| balancer.name.to_string()),
+        health_is_assumed: scene.facts.is_assumed() && steps.is_monitored,
         steering: steps.steering,
         pools: steps.pools,
         pool: steps.pool,

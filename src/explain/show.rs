@@ -21,6 +21,10 @@ impl Explanation {
             return writeln!(f, "load balancer  none: this name and type are not steered");
         };
         writeln!(f, "load balancer  {balancer}")?;
+        if self.health_is_assumed {
+            let hint = "nothing is probed here; --at URL asks a running server";
+            writeln!(f, "health         assumed: {hint}")?;
+        }
         if let Some(steering) = &self.steering {
             writeln!(
                 f,

@@ -29,9 +29,11 @@ pub(super) struct Steps<'e> {
     pub(super) client: &'e ClientPlace,
 }
 
-/// The keys of an explanation from `steering` to `choice`.
+/// The keys of an explanation from `steering` to `choice`, and what else follows from its pools.
 #[derive(Default)]
 pub(super) struct Explained {
+    /// True if one of the pools that are shown has a monitor.
+    pub(super) is_monitored: bool,
     pub(super) steering: Option<SteeringPart>,
     pub(super) pools: Option<Vec<PoolPart>>,
     pub(super) pool: Option<String>,
@@ -53,7 +55,10 @@ impl Steps<'_> {
             // The fallback pool was tried, and is shown for the reason that it cannot answer.
             Outcome::Nothing(_) => (None, self.balancer.fallback_pool, false),
         };
+        let has_monitor =
+            |&pool: &PoolId| self.scene.pool(pool).is_some_and(|pool| pool.monitor.is_some());
         let mut explained = Explained {
+            is_monitored: rule.candidates.iter().chain([&shown]).any(has_monitor),
             steering: Some(self.steering(&rule.name, &rule.candidates)),
             pools: Some(rule.candidates.iter().map(|&pool| pool_part(self.scene, pool)).collect()),
             pool: chosen.map(|pool| self.scene.state.pool_name(pool).to_owned()),

@@ -149,6 +149,7 @@ pub fn reloaded(generation: u64, changes: &Changes) -> Entry {
         ("pools", &changes.pools),
         ("origins", &changes.origins),
         ("location", &changes.location),
+        ("settings", &changes.settings),
     ];
     let told = kinds.into_iter().filter(|(_, of_kind)| !of_kind.is_empty());
     let told: Vec<_> = told.map(|(kind, of_kind)| format!("{kind}: {of_kind}")).collect();
@@ -256,6 +257,7 @@ fn shortened(changes: &Changes) -> Changes {
         pools: of(&changes.pools),
         origins: of(&changes.origins),
         location: of(&changes.location),
+        settings: of(&changes.settings),
     }
 }
 

@@ -1,20 +1,20 @@
 //! Carries HTTP/1.1 and HTTP/2 over one connection, for as long as its client has use for it.
 
 use std::convert::Infallible;
-use std::pin::{Pin, pin};
+use std::pin::pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::task::{Context, Poll};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use crate::serve::stream::BEGUN;
-use hyper::body::{Body, Frame, Incoming, SizeHint};
+use hyper::body::{Body, Incoming};
 use hyper::service::service_fn;
 use hyper::{Request, Response};
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::watch;
+
+use crate::serve::stream::BEGUN;
+use crate::serve::turn::{Exchange, Sent, Taken, Turn};
 
 /// How many octets the headers of a request may have.
 const LARGEST_HEADERS: usize = 64 * 1024;
@@ -25,94 +25,33 @@ pub struct Limits {
     /// How long the headers of a request may take, and how long HTTP/1 may be idle.
     pub headers: Duration,
     /// How often it is looked whether a connection is used, after a first look when its first request
-    /// should be there. One that was not used in between is closed.
+    /// should be there. One whose client was waited for all the time in between is closed.
     pub idle: Duration,
     /// How many requests of one HTTP/2 connection may run at a time.
     pub streams: u32,
 }
 
-/// Whether a connection is used: a request runs, or parts of a response are taken. One whose client
-/// takes nothing is not.
-#[derive(Debug, Default)]
-struct Activity {
-    running: AtomicUsize,
-    was_used: AtomicBool,
-}
-
-impl Activity {
-    fn begin(self: &Arc<Self>) -> InUse {
-        self.running.fetch_add(1, Ordering::Relaxed);
-        self.was_used.store(true, Ordering::Relaxed);
-        InUse(Arc::clone(self))
-    }
-
-    /// True if nothing runs, and nothing has begun since the last look.
-    fn is_idle(&self) -> bool {
-        let was_used = self.was_used.swap(false, Ordering::Relaxed);
-        self.running.load(Ordering::Relaxed) == 0 && !was_used
-    }
-}
-
-struct InUse(Arc<Activity>);
-
-impl Drop for InUse {
-    fn drop(&mut self) {
-        self.0.running.fetch_sub(1, Ordering::Relaxed);
-    }
-}
-
-/// The body of a response, which may come for as long as its parts are taken.
-struct Taken<B> {
-    body: B,
-    activity: Arc<Activity>,
-}
-
-impl<B: Body + Unpin> Body for Taken<B> {
-    type Data = B::Data;
-    type Error = B::Error;
-
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<B::Data>, B::Error>>> {
-        let polled = Pin::new(&mut self.body).poll_frame(context);
-        if polled.is_ready() {
-            self.activity.was_used.store(true, Ordering::Relaxed);
-        }
-        polled
-    }
-
-    fn is_end_stream(&self) -> bool {
-        self.body.is_end_stream()
-    }
-
-    fn size_hint(&self) -> SizeHint {
-        self.body.size_hint()
-    }
-}
-
-/// Carries one connection to its end; `answer` answers a request.
+/// Carries one connection to its end; `answer` answers a request, and `turn` says whose turn it is.
 pub async fn carry<A, F, B>(
     stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
     answer: A,
     limits: Limits,
     mut stopped: watch::Receiver<bool>,
+    turn: Arc<Turn>,
 ) where
-    A: Fn(Request<Incoming>) -> F,
+    A: Fn(Request<Sent<Incoming>>) -> F,
     F: Future<Output = Result<Response<B>, Infallible>> + Send + 'static,
     B: Body<Data: Send, Error: Into<Box<dyn std::error::Error + Send + Sync>>>
         + Send
         + Unpin
         + 'static,
 {
-    let activity = Arc::new(Activity::default());
     let service = service_fn(|request: Request<Incoming>| {
-        let in_use = activity.begin();
-        let response = answer(request);
+        let exchange = Exchange::new(&turn);
+        let response = answer(request.map(|body| Sent::new(body, Arc::clone(&exchange))));
         async move {
             let Ok(response) = response.await;
-            let activity = Arc::clone(&in_use.0);
-            Ok::<_, Infallible>(response.map(|body| Taken { body, activity }))
+            Ok::<_, Infallible>(response.map(|body| Taken::new(body, exchange)))
         }
     });
     let mut builder = auto::Builder::new(TokioExecutor::new());
@@ -125,6 +64,7 @@ pub async fn carry<A, F, B>(
     let mut connection = pin!(builder.serve_connection(TokioIo::new(stream), service));
     let mut look =
         tokio::time::interval_at(tokio::time::Instant::now() + limits.headers, limits.idle);
+    let mut looked = Instant::now();
     let mut ends = false;
     let mut is_over = false;
     loop {
@@ -133,11 +73,14 @@ pub async fn carry<A, F, B>(
             _ = connection.as_mut() => return,
             _ = stopped.wait_for(|&stopped| stopped), if !is_over => {
                 is_over = true;
-                // A request that has not arrived by then is not waited for.
+                looked = Instant::now();
+                // A request that has not arrived whole by then is not waited for.
                 look = tokio::time::interval_at(tokio::time::Instant::now() + BEGUN, BEGUN);
             }
             _ = look.tick() => {
-                if !activity.is_idle() {
+                let between = looked.elapsed();
+                looked = Instant::now();
+                if turn.waited().is_none_or(|waited| waited < between) {
                     continue;
                 }
                 if ends {
@@ -158,7 +101,7 @@ mod tests {
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
     /// Answers with parts that come one after the other.
-    async fn answer(_: Request<Incoming>) -> Result<Response<Channel<Bytes>>, Infallible> {
+    async fn answer(_: Request<Sent<Incoming>>) -> Result<Response<Channel<Bytes>>, Infallible> {
         let (mut sender, body) = Channel::<Bytes, Infallible>::new(1);
         tokio::spawn(async move {
             for _ in 0..30 {
@@ -183,7 +126,7 @@ mod tests {
     async fn a_response_may_last_while_its_parts_are_taken() {
         let (mut client, server) = tokio::io::duplex(1024);
         let (_stop, stopped) = watch::channel(false);
-        tokio::spawn(carry(server, answer, limits(), stopped));
+        tokio::spawn(carry(server, answer, limits(), stopped, Arc::default()));
         client.write_all(REQUEST).await.unwrap();
         let mut text = String::new();
         client.read_to_string(&mut text).await.unwrap();
@@ -195,7 +138,7 @@ mod tests {
         // The head of the response does not fit.
         let (mut client, server) = tokio::io::duplex(64);
         let (_stop, stopped) = watch::channel(false);
-        let carried = tokio::spawn(carry(server, answer, limits(), stopped));
+        let carried = tokio::spawn(carry(server, answer, limits(), stopped, Arc::default()));
         client.write_all(REQUEST).await.unwrap();
         let ended = tokio::time::timeout(Duration::from_secs(20), carried).await;
         assert!(ended.is_ok(), "it is closed");

@@ -36,6 +36,7 @@ pub mod standing;
 pub mod stream;
 pub mod tls;
 pub mod traffic;
+pub mod turn;
 pub mod udp;
 pub mod watch;
 

@@ -1,7 +1,10 @@
 //! A reload: builds the new state beside the old one and swaps it in whole, or keeps the old one and
 //! says why.
 
+mod settings;
+
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use arc_swap::ArcSwapOption;
 use tokio::sync::watch;
@@ -12,8 +15,7 @@ use crate::config::admin::Token;
 use crate::config::files::{Paths, Secrets, load, read_secrets};
 use crate::config::inputs::Input;
 use crate::config::report::{Diagnostic, Report, Severity};
-use crate::config::server::{Server, UdpSettings};
-use crate::config::tls::Tls;
+use crate::config::server::Server;
 use crate::journal::entries;
 use crate::serial::Serials;
 use crate::serve::control::Control;
@@ -23,6 +25,9 @@ use crate::serve::secrets::Keeper;
 use crate::serve::service_manager::ServiceManager;
 use crate::serve::tls::CurrentCertificate;
 use crate::state::State;
+
+/// The most characters that are kept of the first mistake of a refused reload.
+const LONGEST_REASON: usize = 300;
 
 /// Makes states from the files, one after the other.
 #[derive(Debug)]
@@ -38,6 +43,17 @@ pub struct Reloader {
     inputs: watch::Sender<Arc<[Input]>>,
     /// What is served. Held for the length of a reload: they follow one another.
     served: Mutex<Served>,
+    /// The last reload, if it was refused.
+    refused: ArcSwapOption<LastRefused>,
+}
+
+/// A refused reload that no other has made good since.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LastRefused {
+    /// When it was, in seconds since 1970.
+    pub at: u64,
+    /// The first of the mistakes, cut to a length that can be shown anywhere.
+    pub error: String,
 }
 
 /// Who else learns what a reload brings.
@@ -56,6 +72,9 @@ pub struct Followers {
 struct Served {
     generation: u64,
     serials: Serials,
+    /// The settings and secrets that were read with it.
+    server: Server,
+    secrets: Secrets,
 }
 
 /// How a reload went.
@@ -102,11 +121,13 @@ impl Reloader {
         secrets: Secrets,
         followers: Followers,
     ) -> Self {
-        let served = Mutex::new(Served { generation: 1, serials });
-        let token = ArcSwapOption::from(secrets.token.map(Arc::new));
+        let token = ArcSwapOption::from(secrets.token.clone().map(Arc::new));
         let certificate = secrets.certificate.as_ref().map(CurrentCertificate::new).map(Arc::new);
+        let served = Served { generation: 1, serials, server: server.clone(), secrets };
+        let served = Mutex::new(served);
         let inputs = watch::Sender::new(Arc::from([]));
-        Self { paths, server, control, token, certificate, followers, inputs, served }
+        let refused = ArcSwapOption::empty();
+        Self { paths, server, control, token, certificate, followers, inputs, served, refused }
     }
 
     /// Tells secondaries of the zones that are served.
@@ -139,6 +160,11 @@ impl Reloader {
         self.token.load_full()
     }
 
+    /// The last reload, if it was refused.
+    pub fn refused(&self) -> Option<Arc<LastRefused>> {
+        self.refused.load_full()
+    }
+
     /// Reads all files again, serves what they say, and logs how it went.
     pub fn reload(&self) -> Outcome {
         // A reload that broke off left what it had not replaced yet.
@@ -147,6 +173,10 @@ impl Reloader {
         let outcome = self.try_reload(&mut served);
         let succeeded = matches!(outcome, Outcome::Reloaded(_));
         self.control.live().meters().count_reload(succeeded);
+        self.refused.store(match &outcome {
+            Outcome::Reloaded(_) => None,
+            Outcome::Refused(Refused { reason, .. }) => Some(Arc::new(LastRefused::now(reason))),
+        });
         log_outcome(&outcome);
         self.followers.manager.reloaded(&match &outcome {
             Outcome::Reloaded(reloaded) => format!("serving generation {}", reloaded.generation),
@@ -165,17 +195,15 @@ impl Reloader {
     }
 
     fn try_reload(&self, served: &mut Served) -> Outcome {
-        let Served { generation, serials } = served;
         let report = Report::default();
         let (server, state) = load(&self.paths, &report);
         let secrets = read_secrets(&server, &report);
         self.note_inputs(report.take_inputs());
         let state = state.filter(|_| !report.has_errors());
         let diagnostics = report.into_sorted();
-        let refused = |reason, diagnostics| {
-            let generation = *generation;
-            Outcome::Refused(Refused { generation, reason, diagnostics })
-        };
+        let generation = served.generation;
+        let refused =
+            |reason, diagnostics| Outcome::Refused(Refused { generation, reason, diagnostics });
         let Some(mut state) = state else {
             let errors = diagnostics.iter().filter(|d| d.severity == Severity::Error);
             let reason = errors.min_by_key(|d| d.position.is_some()).map(Diagnostic::headline);
@@ -185,54 +213,36 @@ impl Reloader {
             Ok(prober) => Arc::new(prober),
             Err(error) => return refused(error.to_string(), diagnostics),
         };
-        keep_serials(&server, &mut state, serials);
-        state.keys = secrets.keys;
-        let changes = Changes::between(&self.control.live().load().state, &state);
-        *generation += 1;
-        let told = entries::reloaded(*generation, &changes);
-        self.control.adopt(*generation, state, prober, told);
-        self.control.resolve(&server.resolver, None);
-        self.token.store(secrets.token.map(Arc::new));
-        self.followers.keeper.follow(secrets.cookies);
-        if let (Some(current), Some(new)) = (&self.certificate, secrets.certificate) {
-            current.replace(&new);
-        }
-        Outcome::Reloaded(Box::new(Reloaded {
-            generation: *generation,
-            changes,
-            warnings: diagnostics,
-            at_next_start: self.at_next_start(&server),
-        }))
-    }
-
-    /// The settings that changed and are read at start only.
-    fn at_next_start(&self, server: &Server) -> Vec<&'static str> {
-        // `workers` is a setting of its own.
-        let udp = |server: &Server| UdpSettings { workers: 0, ..server.udp };
-        let tls = |server: &Server| {
-            let tls = server.tls.as_ref()?;
-            let Tls { dot, doh, doh_path, doh3, doq, .. } = tls;
-            Some((dot.clone(), doh.clone(), doh_path.clone(), *doh3, doq.clone()))
+        keep_serials(&server, &mut state, &mut served.serials);
+        state.keys = secrets.keys.clone();
+        let changes = Changes {
+            settings: settings::changes((&served.server, &served.secrets), (&server, &secrets)),
+            ..Changes::between(&self.control.live().load().state, &state)
         };
-        let admin = |server: &Server| server.admin.as_ref().map(|admin| admin.listen.clone());
-        let limit = |server: &Server| server.admin.as_ref().map(|admin| admin.metrics_limit);
-        let settings = [
-            ("listen", self.server.listen == server.listen),
-            ("watch", self.server.watch == server.watch),
-            ("workers", self.server.workers == server.workers),
-            ("log", self.server.log == server.log),
-            ("udp", udp(&self.server) == udp(server)),
-            ("max_sessions", self.server.max_sessions == server.max_sessions),
-            ("tcp", self.server.tcp == server.tcp),
-            ("tls", tls(&self.server) == tls(server)),
-            ("freebind", self.server.freebind == server.freebind),
-            ("state", self.server.state == server.state),
-            ("privileges", self.server.privileges == server.privileges),
-            ("query_log", self.server.query_log == server.query_log),
-            ("admin.listen", admin(&self.server) == admin(server)),
-            ("admin.metrics_limit", limit(&self.server) == limit(server)),
-        ];
-        settings.into_iter().filter(|(_, same)| !same).map(|(key, _)| key).collect()
+        let generation = generation + 1;
+        let told = entries::reloaded(generation, &changes);
+        self.control.adopt(generation, state, prober, told);
+        self.control.resolve(&server.resolver, None);
+        self.token.store(secrets.token.clone().map(Arc::new));
+        self.followers.keeper.follow(secrets.cookies);
+        if let (Some(current), Some(new)) = (&self.certificate, &secrets.certificate) {
+            current.replace(new);
+        }
+        let at_next_start = settings::at_next_start(&self.server, &server);
+        (served.generation, served.server, served.secrets) = (generation, server, secrets);
+        let warnings = diagnostics;
+        Outcome::Reloaded(Box::new(Reloaded { generation, changes, warnings, at_next_start }))
+    }
+}
+
+impl LastRefused {
+    fn now(reason: &str) -> Self {
+        let at = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
+        let mut error: String = reason.chars().take(LONGEST_REASON).collect();
+        if error.len() < reason.len() {
+            error.push('…');
+        }
+        Self { at, error }
     }
 }
 
@@ -254,6 +264,7 @@ fn log_outcome(outcome: &Outcome) {
                 pools = %changes.pools,
                 origins = %changes.origins,
                 location = %changes.location,
+                settings = %changes.settings,
                 "reloaded"
             );
             for key in at_next_start {

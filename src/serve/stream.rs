@@ -202,7 +202,7 @@ async fn carry(
                     Ok(response)
                 }
             };
-            http::carry(stream, respond, limits, stop).await;
+            http::carry(stream, respond, limits, stop, Arc::default()).await;
         }
     }
 }

@@ -77,6 +77,16 @@ impl Key {
     }
 }
 
+/// The secret is kept in the form in which it signs, so it is compared by a signature.
+impl PartialEq for Key {
+    fn eq(&self, other: &Self) -> bool {
+        let signature = |key: &Self| hmac::sign(&key.hmac, b"is it the same secret?");
+        self.name == other.name
+            && self.algorithm == other.algorithm
+            && signature(self).as_ref() == signature(other).as_ref()
+    }
+}
+
 /// The keys of a server.
 #[derive(Clone, Debug, Default)]
 pub struct Keys {
@@ -84,6 +94,11 @@ pub struct Keys {
 }
 
 impl Keys {
+    /// The names, in no order.
+    pub fn names(&self) -> impl Iterator<Item = &Name> {
+        self.by_name.values().map(|key| &key.name)
+    }
+
     /// A key by its name in lower-case wire form.
     pub fn get(&self, key: &[u8]) -> Option<&Arc<Key>> {
         self.by_name.get(key)

@@ -36,6 +36,7 @@ pub(super) async fn get(
     let headers = [
         (header::CONTENT_TYPE, HeaderValue::from_static(format.content_type())),
         (header::CACHE_CONTROL, HeaderValue::from_static("no-store")),
+        (header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff")),
     ];
     Ok((headers, text).into_response())
 }

@@ -18,7 +18,7 @@ export function ofOrigin(origin) {
   const said = origin.override && wordOf(origin.override);
   if (!origin.enabled) return { kind: "out", word: said ?? "disabled" };
   if (said === "forced down") return { kind: "out", word: said };
-  if (origin.weight === 0) return { kind: "out", word: "drained" };
+  if (origin.weight === 0) return { kind: "out", word: said === "drained" ? said : "weight 0" };
   if (origin.health === "unhealthy") return { kind: "down", word: "unhealthy" };
   if (origin.health === "unknown") return { kind: "unknown", word: "not probed" };
   const probed = said ? [] : origin.addresses;

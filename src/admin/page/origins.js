@@ -65,7 +65,8 @@ export function makeOrigin() {
       const times = origin.addresses.map((at) => at.rtt_ms).filter((ms) => ms !== null);
       const measured = times.length > 0 && `round trip ${Math.max(...times).toFixed(1)} ms`;
       setText(since, [from && `since ${moment(from)}`, measured].filter(Boolean).join(" · "));
-      setText(weight, `weight ${origin.weight}`);
+      // Where the word says it, once is enough.
+      setText(weight, state.word === "weight 0" ? "" : `weight ${origin.weight}`);
       setAttribute(button, "aria-label", `Change ${origin.origin}`);
     },
   };

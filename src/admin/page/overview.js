@@ -1,7 +1,7 @@
 // The strip at the top: whether all is well, and the figures that one looks for first.
 
 import { byId, el, icon, setAttribute, setIcon, setText } from "./dom.js";
-import { count, lasting, plural, rate } from "./format.js";
+import { count, lasting, moment, plural, rate } from "./format.js";
 import { ofBalancer, ofOrigin, ofPool } from "./health.js";
 import { line } from "./chart.js";
 
@@ -61,9 +61,11 @@ export function showStatus(status, pools) {
   const states = origins.map((origin) => ofOrigin(origin).kind);
   const unhealthy = have(states, "down");
   const takenOut = have(states, "out");
+  const refused = status.refused_reload;
   const told = [
     down && `${plural(down, "pool", "pools")} down`,
     unanswered && `${plural(unanswered, "name", "names")} without an available pool`,
+    refused && "Last reload refused",
     impaired && `${plural(impaired, "pool", "pools")} impaired`,
     unhealthy && `${plural(unhealthy, "origin", "origins")} unhealthy`,
     out && `${plural(out, "pool", "pools")} taken out`,
@@ -72,18 +74,20 @@ export function showStatus(status, pools) {
   const kind =
     !status.ready || down || unanswered
       ? "down"
-      : impaired
+      : impaired || refused
         ? "impaired"
         : told.length > 0
           ? "out"
           : "up";
   const well = `${plural(status.pools.length, "pool", "pools")}, ${plural(origins.length, "origin", "origins")}`;
   const headline = status.ready ? (told[0] ?? "All is well") : "Not ready";
-  const rest = status.ready
+  const others = status.ready
     ? told.length === 0
       ? well
       : told.slice(1).join(", ")
     : (status.not_ready ?? "");
+  const why = refused && `reload refused ${moment(refused.at)}: ${refused.error}`;
+  const rest = [others, why].filter(Boolean).join("; ");
   setIcon(verdict.firstChild, kind);
   setAttribute(verdict, "data-state", kind);
   const [strong, more] = verdict.lastChild.children;

@@ -166,3 +166,15 @@ fn a_new_address_waits_for_the_next_start() {
     let reply = served.send("POST", "/api/v1/reload", &json!({}));
     assert_eq!(reply.document()["at_next_start"], json!(["admin.listen"]));
 }
+
+// Names of origins and words of operators are in the answers: no browser may take them for a page or a script.
+#[test]
+fn no_answer_may_be_taken_for_another_type() {
+    let served = Served::of(site(POOLS));
+    let more =
+        ["/", "/livez", "/readyz", "/metrics", "/api/v1/journal", "/api/v1/traffic", "/nothing"];
+    for path in more.into_iter().chain(READ).chain(["/api/v1/openapi.json"]) {
+        let reply = served.get(path);
+        assert_eq!(reply.header("x-content-type-options"), Some("nosniff"), "{path}: {reply:?}");
+    }
+}

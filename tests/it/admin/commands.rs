@@ -5,7 +5,7 @@ use std::io::{Read, Write};
 use std::net::TcpListener;
 use std::thread;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::{A, B, POOLS, Served, site, with_admin, write_token};
 use crate::harness::{Run, Site};
@@ -92,6 +92,49 @@ fn the_status_is_a_table() {
     let json = run(&site, &served, &["status", "--json"]);
     let json: Value = serde_json::from_str(&json.stdout).expect("JSON");
     assert_eq!(json, served.get("/api/v1/status").document().tap_times(&json));
+}
+
+// Also those of which there is nothing to say but their names.
+#[test]
+fn the_status_lists_origins_that_are_given_by_host_name() {
+    let site = site(
+        r#"
+[pools.c]
+origins = [{ name = "c1", address = "c1.cdn.invalid" }, { name = "c2", address = "c2.cdn.invalid", weight = 0.0 }]
+[pools.d]
+origins = [{ name = "d1", address = "d1.cdn.invalid" }, { name = "d2", address = "192.0.2.4" }]
+[load_balancers.cdn]
+pools = ["c"]
+[load_balancers.flat]
+pools = ["d"]
+flatten = true
+"#,
+    );
+    let settings = std::fs::read_to_string(site.path().join("meridian.toml")).expect("settings");
+    // Nobody listens there.
+    site.write("meridian.toml", format!("{settings}\n[resolver]\nservers = [\"127.0.0.1:1\"]\n"));
+    let served = Served::start(&site);
+    let shown = run(&site, &served, &["status"]).stdout;
+    let words = |start: &str| -> Vec<&str> {
+        let line = shown.lines().find(|line| line.trim_start().starts_with(start));
+        line.unwrap_or_default()
+            .split("  ")
+            .map(str::trim)
+            .filter(|word| !word.is_empty())
+            .collect()
+    };
+    assert_eq!(
+        words("c1 "),
+        ["c1", "c1.cdn.invalid.", "-", "-", "-", "answered as CNAME"],
+        "{shown}"
+    );
+    let note = "weight 0: takes no new traffic; answered as CNAME";
+    assert_eq!(words("c2 ").last(), Some(&note), "{shown}");
+    let unknown = ["d1", "d1.cdn.invalid.", "-", "-", "-", "no address of it is known"];
+    assert_eq!(words("d1 "), unknown, "{shown}");
+    let of = |pool: &str, origin: usize| served.pool(pool)["origins"][origin]["resolution"].clone();
+    assert_eq!((of("c", 0), of("d", 0)), (json!("alias"), json!("unresolved")));
+    assert_eq!(of("d", 1), Value::Null);
 }
 
 /// What differs from one moment to the next is taken from another document.

@@ -7,7 +7,7 @@ use serde_json::json;
 
 use super::browser::{Browser, Theme};
 use super::http::Request;
-use super::{A, POOLS, Served, TOKEN, WWW, site, until, with_admin};
+use super::{A, POOLS, Served, TOKEN, WWW, ZONE, site, until, with_admin, zone};
 
 /// What a wall, a desk and a phone have.
 const SIZES: [(u32, u32); 3] = [(1920, 1080), (1280, 800), (360, 740)];
@@ -112,6 +112,43 @@ fn an_origin_that_is_killed_turns_red_without_a_reload() {
     browser.until_shown(".event[data-kind=health].is-up");
     assert_eq!(browser.run("return window.same"), true, "the page was loaded again");
     assert_eq!(browser.console(), [""; 0]);
+}
+
+#[test]
+fn weight_0_is_told_from_drained() {
+    let zone = POOLS.replace("192.0.2.2\"", "192.0.2.2\", weight = 0.0");
+    let served = Served::of(site(&zone));
+    served.push("192.0.2.1", "up");
+    let Some(browser) = shown(&served, SIZES[1], Theme::Light) else { return };
+    browser.until_shown(&origin("a2", "out"));
+    assert_eq!(browser.text("[data-origin=a2] .word"), "weight 0");
+    served.say(&json!({ "subject": "b1", "word": "drained" }));
+    browser.until_shown(&origin("b1", "out"));
+    assert_eq!(browser.text("[data-origin=b1] .word"), "drained");
+}
+
+#[test]
+fn the_first_tile_says_that_a_reload_was_refused_until_one_succeeds() {
+    let site = site(POOLS);
+    let mut served = Served::start(&site);
+    served.push("192.0.2.1", "up");
+    served.push("192.0.2.2", "up");
+    let Some(browser) = shown(&served, SIZES[2], Theme::Light) else { return };
+    browser.until("document.querySelector('.verdict').dataset.state === 'up'");
+    let long = "x".repeat(500);
+    site.write(ZONE, zone(&format!("{POOLS}[{long}]\n")));
+    served.server.reload("reload refused");
+    browser.until("document.querySelector('.verdict').dataset.state === 'impaired'");
+    let text = browser.text(".verdict");
+    for part in ["Last reload refused", "zones/example.test.toml:", "xxx"] {
+        assert!(text.contains(part), "{part:?} is not in {text:?}");
+    }
+    let is_wider = "return document.documentElement.scrollWidth > window.innerWidth";
+    assert_eq!(browser.run(is_wider), false, "it fits a phone");
+    site.write(ZONE, zone(POOLS));
+    served.server.reload("reloaded");
+    browser.until("document.querySelector('.verdict').dataset.state === 'up'");
+    assert!(!browser.text(".verdict").contains("refused"));
 }
 
 #[test]

@@ -97,6 +97,25 @@ fn the_command_explains_a_running_server() {
     assert_eq!(run(&["--down", "a"]).code, Some(2), "nothing is assumed of a running server");
 }
 
+// "healthy" of an origin that nobody probed is not what a probe found.
+#[test]
+fn without_a_server_the_health_of_monitored_origins_is_said_to_be_assumed() {
+    let both = format!("{POOLS}[load_balancers.plain]\npools = [\"b\"]\n");
+    let site = site(&both);
+    let served = Served::start(&site);
+    served.push("192.0.2.1", "up");
+    let explained = |name: &str, more: &[&str]| {
+        let run = site.run(&[&["explain", name, "--client", "198.51.100.1"], more].concat());
+        assert_eq!(run.code, Some(0), "{run:?}");
+        run.stdout
+    };
+    let line = "health         assumed: nothing is probed here; --at URL asks a running server\n";
+    assert!(explained(WWW, &[]).contains(line));
+    assert!(explained(WWW, &["--down", "a1"]).contains(line));
+    assert!(!explained(WWW, &["--at", &served.url()]).contains("assumed"), "it was probed");
+    assert!(!explained("plain.example.test", &[]).contains("assumed"), "it has no monitor");
+}
+
 #[test]
 fn what_is_asked_is_checked() {
     let served = Served::of(site(POOLS));

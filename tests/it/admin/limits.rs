@@ -1,6 +1,7 @@
 //! Nothing that a client sends, or does not send, holds the service up.
 
-use std::io::Write;
+use std::io::{ErrorKind, Read, Write};
+use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
 use serde_json::json;
@@ -62,18 +63,79 @@ fn a_body_that_does_not_come_is_not_waited_for() {
     assert!(start.elapsed() < Duration::from_secs(15), "{:?}", start.elapsed());
 }
 
-// As many connections as there may be, none of which says anything: each ends by itself, and who
-// comes later is answered. DNS does not notice.
+/// The head of a request that has the token, and a part of its body.
+fn half_body() -> String {
+    format!(
+        "PUT {OVERRIDES} HTTP/1.1\r\nhost: localhost\r\nauthorization: Bearer {TOKEN}\r\n\
+         content-length: 100\r\n\r\n{{"
+    )
+}
+
+/// True if the server has neither closed a connection nor said anything in it.
+fn is_waited_for(stream: &TcpStream) -> bool {
+    stream.set_nonblocking(true).expect("a socket of ours");
+    (&*stream).read(&mut [0]).is_err_and(|error| error.kind() == ErrorKind::WouldBlock)
+}
+
+// More connections than there may be, with nothing, half a head or half a body each: those that came first
+// give way at once to who comes later, and nobody waits for their time to be over.
 #[test]
-fn silent_connections_do_not_keep_others_out() {
+fn half_requests_give_way_to_whole_ones() {
     let served = Served::of(site(POOLS));
-    let silent: Vec<_> = (0..300).map(|_| connect(&served.admin)).collect();
+    let beginnings = ["", "GET /livez HTTP/1.1\r\nhost: lo", &half_body()];
+    for beginning in beginnings {
+        let begin = |_| {
+            let mut stream = connect(&served.admin);
+            stream.write_all(beginning.as_bytes()).expect("half a request");
+            stream
+        };
+        let half: Vec<_> = (0..300).map(begin).collect();
+        assert_eq!(served.get("/livez").status, 200);
+        assert_eq!(served.get("/metrics").status, 200);
+        assert!(!is_waited_for(&half[0]), "the first gives way: {beginning:?}");
+        let waited_for = half.iter().filter(|stream| is_waited_for(stream)).count();
+        assert!((200..=256).contains(&waited_for), "{waited_for} of {beginning:?}");
+    }
     let reply = served.server.ask(&Query::new("ns1.example.test", rtype::A));
     assert_eq!(reply.data(rtype::A), ["192.0.2.53"]);
-    let start = Instant::now();
+}
+
+// Who follows the events waits for the server, not the server for it.
+#[test]
+fn who_follows_the_events_does_not_give_way() {
+    let served = Served::of(site(POOLS));
+    let mut follower = connect(&served.admin);
+    follower
+        .write_all(b"GET /api/v1/events HTTP/1.1\r\nhost: localhost\r\n\r\n")
+        .expect("a request");
+    let mut octets = [0; 4096];
+    let mut told = String::new();
+    while !told.contains("the journal") {
+        let size = follower.read(&mut octets).expect("the beginning of the events");
+        told.push_str(&String::from_utf8_lossy(&octets[..size]));
+    }
+    let silent: Vec<_> = (0..300).map(|_| connect(&served.admin)).collect();
+    served.say(&word("a", "drained"));
+    assert!(!is_waited_for(&silent[0]), "the first gives way");
+    while !told.contains("drained") {
+        let size = follower.read(&mut octets).expect("an event");
+        assert!(size > 0, "it was closed: {told}");
+        told.push_str(&String::from_utf8_lossy(&octets[..size]));
+    }
+}
+
+#[test]
+fn half_a_body_does_not_hold_up_the_end() {
+    let mut served = Served::of(site(POOLS));
+    let mut half = connect(&served.admin);
+    half.write_all(half_body().as_bytes()).expect("half a request");
     assert_eq!(served.get("/livez").status, 200);
-    assert!(start.elapsed() < Duration::from_secs(25), "{:?}", start.elapsed());
-    drop(silent);
+    served.server.signal("TERM");
+    served.server.wait_for("stopped");
+    let log = served.server.log_so_far();
+    let were_open = "some admin connections were still open and are closed";
+    assert!(!log.iter().any(|line| line["fields"]["message"] == were_open), "{log:#?}");
+    assert_eq!(served.server.exit_code(), Some(0));
 }
 
 #[test]
@@ -85,7 +147,7 @@ fn a_connection_may_be_used_again_and_does_not_hold_up_the_end() {
     for _ in 0..3 {
         kept.write_all(b"GET /livez HTTP/1.1\r\nhost: localhost\r\n\r\n").expect("a request");
         let mut octets = [0; 1024];
-        let size = std::io::Read::read(&mut kept, &mut octets).expect("a reply");
+        let size = kept.read(&mut octets).expect("a reply");
         assert!(octets[..size].starts_with(b"HTTP/1.1 200 OK"));
     }
     let start = Instant::now();
@@ -102,7 +164,7 @@ fn http_2_is_spoken() {
     stream.write_all(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n").expect("the preface");
     stream.write_all(&[0, 0, 0, 4, 0, 0, 0, 0, 0]).expect("settings");
     let mut head = [0; 9];
-    std::io::Read::read_exact(&mut stream, &mut head).expect("a frame");
+    stream.read_exact(&mut head).expect("a frame");
     assert_eq!(head[3], 4, "its settings");
 }
 

@@ -316,6 +316,7 @@ fn real_answers_are_as_described() {
     cases.ask(&served, "POST /api/v1/reload", Some(json!({})), 200);
     site.write(ZONE, zone(&body.replace("192.0.2.9", "192.0.2.999")));
     cases.ask(&served, "POST /api/v1/reload", Some(json!({})), 422);
+    get(&mut cases, "/api/v1/status", 200);
     let refused = Request::new("PUT", OVERRIDES).json(&json!({})).send(&served.admin);
     assert_eq!(refused.status, 401);
     cases.add("PUT", OVERRIDES, &refused);

@@ -3,9 +3,10 @@
 //! could not reach the server".
 
 use std::fs::File;
-use std::io::Read;
+use std::io::{Read, Write};
 use std::net::TcpListener;
 use std::process::Stdio;
+use std::thread;
 
 use nix::pty::{Winsize, openpty};
 use serde_json::Value;
@@ -167,9 +168,92 @@ fn wrong_usage_is_2() {
         let run = site.run(&[arguments, &["--no-such-option"]].concat());
         assert_eq!(run.code, Some(2), "{arguments:?}: {run:?}");
     }
+    for port in ["99999", "0", "http", ""] {
+        let url = format!("http://127.0.0.1:{port}");
+        for arguments in ASKING {
+            let run = site.run(&[arguments, &["--at", &url]].concat());
+            assert_eq!(run.code, Some(2), "{arguments:?}: {run:?}");
+            assert!(run.stderr.contains("--at"), "{run:?}");
+        }
+    }
+    for filter in ["not a filter", "inof", "meridian", "meridian=loud"] {
+        let run = site.run(&["serve", "--log", filter]);
+        assert_eq!(run.code, Some(2), "{filter}: {run:?}");
+        for part in ["--log", filter, "info", "target=level"] {
+            assert!(run.stderr.contains(part), "{part}: {run:?}");
+        }
+    }
     for arguments in [&[][..], &["no-such-command"], &["check", "meridian.toml"]] {
         let run = site.run(arguments);
         assert_eq!(run.code, Some(2), "{arguments:?}: {run:?}");
+    }
+}
+
+/// Answers requests on a port of its own, each with this status and document.
+fn start_other(status: &'static str, document: &'static str, times: usize) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let url = format!("http://{}", listener.local_addr().expect("an address"));
+    thread::spawn(move || {
+        for _ in 0..times {
+            let (mut stream, _) = listener.accept().expect("a connection");
+            let _request = stream.read(&mut [0; 4096]);
+            let length = document.len();
+            let head = format!("HTTP/1.1 {status}\r\ncontent-length: {length}\r\n\r\n");
+            let _gone = stream.write_all(format!("{head}{document}").as_bytes());
+        }
+    });
+    url
+}
+
+// Who answers may be anybody, and what is said of an origin too.
+#[test]
+fn nothing_that_a_terminal_obeys_is_printed_of_a_servers_text() {
+    let site = site(POOLS);
+    let document =
+        r#"{"error": "no \u001b[2J\u009b1m\rway\u202e", "help": "try \u001b]0;x\u0007"}"#;
+    let url = start_other("400 Bad Request", document, ASKING.len());
+    for arguments in ASKING {
+        let run = site.run(&[arguments, &["--at", &url]].concat());
+        assert_eq!(run.code, Some(2), "{arguments:?}: {run:?}");
+        assert!(run.stderr.contains(r"no \u001b[2J\u009b1m\u000dway\u202e"), "{run:?}");
+        assert!(run.stderr.contains(r"help: try \u001b]0;x\u0007"), "{run:?}");
+        assert!(!run.stderr.contains(|c: char| c.is_control() && c != '\n'), "{run:?}");
+    }
+    let said = r#"{"said": {"zone": null, "pool": "\u001b[2J", "origin": null, "word": "drained",
+        "by": null, "why": null, "since": "2026-11-30T12:05:00Z", "until": null}, "kept": true}"#;
+    let url = start_other("200 OK", said, 2);
+    for more in [&[][..], &["--json"]] {
+        let run = site.run(&[&["drain", "a", "--at", &url], more].concat());
+        assert_eq!(run.code, Some(0), "{run:?}");
+        assert!(run.stdout.contains(r"\u001b[2J") && !run.stdout.contains('\u{1b}'), "{run:?}");
+    }
+}
+
+// An operator has commands, not requests.
+#[test]
+fn advice_is_for_who_types_commands() {
+    let site = site(POOLS);
+    let served = Served::start(&site);
+    let url = served.url();
+    // A folder in which there is nothing.
+    let elsewhere = Site::new();
+    std::fs::remove_file(elsewhere.path().join("meridian.toml")).expect("a file");
+    let refused = elsewhere.run(&["drain", "a", "--at", &url]);
+    assert_eq!(refused.code, Some(1), "{refused:?}");
+    elsewhere.write("wrong.token", "a-token-that-is-wrong");
+    let wrong = elsewhere.run(&["drain", "a", "--at", &url, "--token-file", "wrong.token"]);
+    let unknown = site.run(&["drain", "nothing", "--at", &url]);
+    for (run, words) in [
+        (&refused, ["--token-file", "meridian.toml"]),
+        (&wrong, ["--token-file", "token_file"]),
+        (&unknown, ["meridian status", "nothing"]),
+    ] {
+        for word in words {
+            assert!(run.stderr.contains(word), "{word}: {run:?}");
+        }
+        for word in ["header", "Bearer", "GET ", "/api/"] {
+            assert!(!run.stderr.contains(word), "{word}: {run:?}");
+        }
     }
 }
 
