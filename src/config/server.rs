@@ -146,8 +146,8 @@ pub struct Server {
     pub tsig_keys: Vec<TsigKey>,
     /// False if one could not be read.
     pub tsig_keys_are_complete: bool,
-    /// The log of queries, if there is one.
-    pub query_log: Option<QueryLogSettings>,
+    /// The log of queries, if there is one, and where it is said where that goes.
+    pub query_log: Option<(QueryLogSettings, Place)>,
 }
 
 impl Default for Server {

@@ -215,6 +215,7 @@ impl Reloader {
             Some((dot.clone(), doh.clone(), doh_path.clone(), *doh3, doq.clone()))
         };
         let admin = |server: &Server| server.admin.as_ref().map(|admin| admin.listen.clone());
+        let log = |server: &Server| server.query_log.as_ref().map(|(settings, _)| settings.clone());
         let limit = |server: &Server| server.admin.as_ref().map(|admin| admin.metrics_limit);
         let settings = [
             ("listen", self.server.listen == server.listen),
@@ -228,7 +229,7 @@ impl Reloader {
             ("freebind", self.server.freebind == server.freebind),
             ("state", self.server.state == server.state),
             ("privileges", self.server.privileges == server.privileges),
-            ("query_log", self.server.query_log == server.query_log),
+            ("query_log", log(&self.server) == log(server)),
             ("admin.listen", admin(&self.server) == admin(server)),
             ("admin.metrics_limit", limit(&self.server) == limit(server)),
         ];
