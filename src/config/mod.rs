@@ -39,6 +39,7 @@ pub mod rtt;
 pub mod schema;
 pub mod server;
 pub mod sessions;
+mod syntax;
 pub mod tls;
 mod transfer;
 pub mod tsig_keys;

@@ -245,7 +245,8 @@ impl Server {
         if let Some(table) = root.optional("tsig_keys").and_then(|value| value.table("tables")) {
             server.tsig_keys = parse_keys(&table, &folder);
         }
-        server.tsig_keys_are_complete = report.error_count() == errors;
+        server.tsig_keys_are_complete =
+            report.error_count() == errors && !report.is_silenced(source.path());
         if let Some(table) = root.optional("query_log").and_then(|value| value.table("a table")) {
             server.query_log = parse_query_log(&table, &folder);
         }
