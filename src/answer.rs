@@ -13,9 +13,12 @@ use crate::served::Steered;
 use crate::steer::load_balancer::LoadBalancer;
 use crate::steer::{NoAnswer, Pick};
 use crate::zone::node::{Glue, Node, Zone};
+use crate::zone::rdata::with_hints;
 
 /// The most aliases that are followed within a zone (steering.md).
 pub const MAX_ALIASES: usize = 8;
+/// The most addresses of a family that are given as hints.
+const MAX_HINTS: usize = 64;
 
 /// An answer.
 #[derive(Debug)]
@@ -26,6 +29,9 @@ pub struct Answer<'s> {
     pub authoritative: bool,
     /// The answer section: what was found at the name and at each alias; a DNAME brings two sets.
     pub answer: ArrayVec<Set<'s>, { 2 * (1 + MAX_ALIASES) }>,
+    /// What is put into the records of the last set, if that is [`Data::Hinted`]. It stands here because sets
+    /// are many, and large as it is.
+    pub hints: Option<Hints<'s>>,
     /// The authority section: the SOA of a negative answer, or the NS of a referral.
     pub authority: Option<Set<'s>>,
     /// The addresses of a referral's name servers.
@@ -97,8 +103,19 @@ pub enum Data<'s> {
     /// A CNAME that was synthesised from a DNAME (RFC 6672 section 2.2): a thing in an answer
     /// that is made for it, and so allocated.
     Synthesised(Rdata),
-    /// HTTPS or SVCB records with the hints of one client: these are made for it, too.
-    Hinted(Vec<Rdata>),
+    /// HTTPS or SVCB records that get the answer's [`Hints`] where they are written.
+    Hinted(&'s [Rdata]),
+    /// The same with their hints, for those who show or transfer them.
+    Made(Vec<Rdata>),
+}
+
+/// Addresses that are given as hints in HTTPS or SVCB records (RFC 9460 section 7.3).
+#[derive(Clone, Debug)]
+pub struct Hints<'s> {
+    /// Whose addresses they are, in wire form.
+    pub owner: &'s [u8],
+    /// The origins, of IPv4 and of IPv6.
+    pub picks: [Option<Pick<'s>>; 2],
 }
 
 /// The glue of a referral.
@@ -141,6 +158,7 @@ impl<'s> Answer<'s> {
             rcode,
             authoritative: false,
             answer: ArrayVec::new(),
+            hints: None,
             authority: None,
             glue: None,
             ecs_scope: 0,
@@ -151,6 +169,36 @@ impl<'s> Answer<'s> {
             matched: None,
             extras: Extras::default(),
         }
+    }
+
+    /// The sets of the answer section with hints in their data: for those who show answers, or transfer
+    /// zones. It allocates.
+    pub fn whole_sets(&self) -> Vec<Set<'s>> {
+        let whole = |set: &Set<'s>| match (&set.data, &self.hints) {
+            (Data::Hinted(records), Some(hints)) => {
+                Set { data: Data::Made(hints.put_into(records)), ..set.clone() }
+            }
+            _ => set.clone(),
+        };
+        self.answer.iter().map(whole).collect()
+    }
+}
+
+impl Hints<'_> {
+    /// The addresses of each family.
+    pub fn addresses(&self) -> [impl Iterator<Item = &[u8]>; 2] {
+        self.picks.each_ref().map(|pick| {
+            let addresses = pick.iter().flat_map(Pick::rdata);
+            addresses.take(MAX_HINTS).map(|rdata| &**rdata)
+        })
+    }
+
+    fn put_into(&self, records: &[Rdata]) -> Vec<Rdata> {
+        let addresses = self.addresses().map(|addresses| addresses.collect::<Vec<_>>().concat());
+        let hinted = |rdata: &Rdata| {
+            with_hints(rdata, self.owner, &addresses).map_or_else(|| rdata.clone(), Rdata::from)
+        };
+        records.iter().map(hinted).collect()
     }
 }
 
@@ -172,12 +220,13 @@ impl<'s> Set<'s> {
         Self { owner, record_type: *record_type, ttl: *ttl, data: Data::Static(rdata) }
     }
 
-    /// The data of each record, in order.
+    /// The data of each record, in order; of [`Data::Hinted`] without the hints.
     pub fn rdata(&self) -> impl Iterator<Item = &[u8]> {
         let (slice, pick) = match &self.data {
             Data::Static(rdata) => (*rdata, None),
             Data::Synthesised(rdata) => (std::slice::from_ref(rdata), None),
-            Data::Hinted(rdata) => (&rdata[..], None),
+            Data::Hinted(rdata) => (*rdata, None),
+            Data::Made(rdata) => (&rdata[..], None),
             Data::Steered(pick) => (&[][..], Some(pick)),
         };
         let steered = pick.into_iter().flat_map(Pick::rdata);

@@ -7,7 +7,7 @@ use arrayvec::ArrayVec;
 
 use ipnet::IpNet;
 
-use crate::answer::{Answer, Data, ExtendedError, GlueSets, MAX_ALIASES, Owner, Set};
+use crate::answer::{Answer, Data, ExtendedError, GlueSets, Hints, MAX_ALIASES, Owner, Set};
 use crate::locate::place::Place;
 use crate::name::{MAX_NAME, wire_length};
 use crate::query::{CLASS_CH, ClientSubnet, Question, Rcode, Request};
@@ -21,10 +21,6 @@ use crate::steer::session::{Session, scope_of};
 use crate::steer::{Apart, Memory, NoAnswer, Outcome, Pick, decide, pick};
 use crate::zone::lookup::Found;
 use crate::zone::node::{Cut, Node, Zone};
-use crate::zone::rdata::with_hints;
-
-/// The most addresses of a family that are given as hints.
-const MAX_HINTS: usize = 64;
 
 /// What answers are made from.
 #[derive(Debug)]
@@ -432,15 +428,8 @@ impl<'s, S: Memory> Walk<'_, 's, S> {
         self.note(id, balancer, &client, Ok(chosen.iter().flatten().next()));
         let picks = chosen.map(|chosen| chosen.map(|chosen| chosen.pick));
         let ttl = picks.iter().flatten().fold(set.ttl.min(balancer.ttl), |ttl, pick| pick.ttl(ttl));
-        let hints = picks.each_ref().map(|pick| {
-            let addresses = pick.iter().flat_map(Pick::rdata);
-            addresses.take(MAX_HINTS).map(|rdata| &**rdata).collect::<Vec<_>>().concat()
-        });
-        let hinted = |rdata: &Rdata| {
-            with_hints(rdata, balancer.name.as_wire(), &hints)
-                .map_or_else(|| rdata.clone(), Rdata::from)
-        };
-        let data = Data::Hinted(set.rdata.iter().map(hinted).collect());
+        self.answer.hints = Some(Hints { owner: balancer.name.as_wire(), picks });
+        let data = Data::Hinted(&set.rdata);
         self.push(Set { owner, record_type: set.record_type, ttl, data });
     }
 

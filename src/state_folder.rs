@@ -6,6 +6,7 @@ use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
+use rustix::io::Errno;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -68,6 +69,36 @@ pub fn check(folder: &Path) -> Result<(), StateFileError> {
     write(folder, CHECK, &"written to see whether it can be")?;
     let path = folder.join(CHECK);
     fs::remove_file(&path).map_err(|error| StateFileError::Io { path, error })
+}
+
+/// Whether there is the folder, or a place to make it in, without making anything. Rights are left out: who
+/// asks may have others than the server.
+///
+/// # Errors
+/// [`StateFileError::Io`], with what is in the way.
+pub fn look_at(folder: &Path) -> Result<(), StateFileError> {
+    let mut path = folder;
+    loop {
+        let failed = |error| Err(StateFileError::Io { path: path.to_owned(), error });
+        match fs::metadata(path) {
+            Ok(found) if found.is_dir() => return Ok(()),
+            Ok(_) => return failed(Errno::NOTDIR.into()),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                if fs::symlink_metadata(path).is_ok() {
+                    return failed(io::Error::other("it is a link to nothing"));
+                }
+            }
+            // Of what is above it there is more to say.
+            Err(error) if error.kind() == io::ErrorKind::NotADirectory => {}
+            // What cannot be seen into is the server's to see.
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => return Ok(()),
+            Err(error) => return failed(error),
+        }
+        path = match path.parent() {
+            Some(parent) if !parent.as_os_str().is_empty() => parent,
+            _ => return Ok(()),
+        };
+    }
 }
 
 /// Writes a file of the folder, whole or not at all; makes the folder if it is not there.

@@ -1,5 +1,6 @@
-//! `meridian check`: the validation of `serve`, and nothing else.
+//! `meridian check`: the validation of `serve`, and what `serve` would say of the files that it writes.
 
+use std::io;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -9,7 +10,11 @@ use serde_json::json;
 use crate::cli::{EXIT_NO, EXIT_USAGE, FileArguments, print_diagnostics, print_text};
 use crate::config::files::{Paths, load, read_secrets};
 use crate::config::report::{Diagnostic, Report, Severity};
+use crate::config::server::Server;
+use crate::query_log::{Settings, Target};
+use crate::serve::query_log::{QueryLogError, look_at};
 use crate::state::State;
+use crate::state_folder;
 
 /// The arguments of `meridian check`.
 #[derive(Args, Debug)]
@@ -35,6 +40,7 @@ impl Check {
         let report = Report::default();
         let (server, state) = load(&paths, &report);
         read_secrets(&server, &report);
+        look_at_outputs(&server, &report);
         let state = state.filter(|_| !report.has_errors());
         let diagnostics = report.into_sorted();
         if self.json {
@@ -49,6 +55,29 @@ impl Check {
             print_text(&format!("{}\n", summary(state.as_ref(), &diagnostics)));
         }
         if state.is_some() { ExitCode::SUCCESS } else { ExitCode::from(EXIT_NO) }
+    }
+}
+
+/// Looks at what the server writes, without writing: what `serve` would not start without is an error, and
+/// what it would warn of a warning.
+fn look_at_outputs(server: &Server, report: &Report) {
+    if let Err(error) = state_folder::look_at(&server.state) {
+        let message = format!("the state folder cannot be written: {error}");
+        let help = "name another with state = \"DIR\"; what it keeps would be lost at a restart";
+        report.warning(&server.state, None, "", message, help);
+    }
+    let user = server.privileges.as_ref().map(|privileges| privileges.user.as_str());
+    if let Some((Settings { target, .. }, place)) = &server.query_log
+        && let Err(QueryLogError::File { path, error, remedy }) = look_at(target, user)
+    {
+        let message = format!("cannot write the query log {path}: {error}");
+        match target {
+            Target::Lines(_) if error.kind() != io::ErrorKind::PermissionDenied => {
+                place.error(report, message, remedy);
+            }
+            // A reader may come yet, and who serves may have other rights.
+            _ => place.warning(report, message, remedy),
+        }
     }
 }
 

@@ -16,6 +16,7 @@ use crate::config::report::{Report, Severity};
 use crate::explain::assume_everywhere;
 use crate::scope::FindError;
 use crate::simulate::Simulation;
+use crate::simulate::log::MAX_LINE;
 use crate::simulate::mix::Mix;
 use crate::simulate::replay::Replay;
 use crate::simulate::report::Unreadable;
@@ -169,11 +170,19 @@ fn replay_file(path: &Path, replay: &mut Replay<'_>) -> Result<(), Fault> {
     let (mut read, mut shown) = (0_u64, 0);
     loop {
         line.clear();
-        let count = reader.read_until(b'\n', &mut line).map_err(unreadable)?;
+        let mut count = read_part(&mut reader, &mut line).map_err(unreadable)?;
         if count == 0 {
             break;
         }
         replay.line(&line);
+        while !line.ends_with(b"\n") {
+            // The rest of a line that is too long, or nothing at the end of the file.
+            line.clear();
+            match read_part(&mut reader, &mut line).map_err(unreadable)? {
+                0 => break,
+                more => count += more,
+            }
+        }
         read += count as u64;
         if read - shown >= STEP {
             shown = read;
@@ -182,6 +191,11 @@ fn replay_file(path: &Path, replay: &mut Replay<'_>) -> Result<(), Fault> {
     }
     bar.finish_and_clear();
     Ok(())
+}
+
+/// Reads a line, of one that is too long a part that is too long.
+fn read_part(reader: &mut impl BufRead, line: &mut Vec<u8>) -> io::Result<usize> {
+    reader.by_ref().take(MAX_LINE as u64 + 1).read_until(b'\n', line)
 }
 
 /// A bar on a terminal, for inputs that take a while; else one that does not show.
@@ -203,6 +217,7 @@ fn tell_unreadable(unreadable: &Unreadable) {
     }
     let more = unreadable.count.saturating_sub(unreadable.first.len() as u64);
     if more > 0 {
-        eprintln!("meridian: {more} more lines cannot be read");
+        let lines = if more == 1 { "line" } else { "lines" };
+        eprintln!("meridian: {more} more {lines} cannot be read");
     }
 }

@@ -70,6 +70,11 @@ pub fn build(files: &Files, server: &Server, read: ReadText<'_>, report: &Report
         database: files.database.as_ref().map(|(path, data)| (path.as_path(), data.as_slice())),
     };
     let locator = Locator::load(input, &mut availability_zones, report);
+    // What zones name of a file that is no TOML would all be missing.
+    let is_broken = |source: &Source| report.is_silenced(source.path());
+    if shared.iter().map(|(_, source)| *source).chain(&files.regions).any(is_broken) {
+        return None;
+    }
     if let Some((region, place)) = &server.region
         && locator.regions().find(region).is_none()
     {
@@ -111,7 +116,7 @@ pub fn build(files: &Files, server: &Server, read: ReadText<'_>, report: &Report
     for (id, pool) in (0u32..).map(PoolId).zip(&builder.pools) {
         by_name.entry(pool.name.clone()).or_default().push(id);
     }
-    if let Some(source) = &files.rtt {
+    if let Some(source) = files.rtt.as_ref().filter(|_| !files.zones.iter().any(is_broken)) {
         builder.rtt = rtt::parse(source, builder.locator.regions(), &by_name, report);
     }
     let zones = heads.into_iter().filter_map(|zone| builder.finish_zone(zone)).collect();

@@ -50,6 +50,10 @@ pub struct Paths {
 /// error.
 pub fn load(paths: &Paths, report: &Report) -> (Server, Option<State>) {
     let server = read_server(paths, report);
+    // Where the rest is may be what could not be read of it.
+    if report.is_silenced(&config_path(paths)) {
+        return (server, None);
+    }
     let files = Files { zones: read_zones(&server.zones, report), ..read_geo(&server, report) };
     let read = |path: &Path| {
         note(path, InputKind::File, report);
@@ -59,17 +63,22 @@ pub fn load(paths: &Paths, report: &Report) -> (Server, Option<State>) {
     (server, state)
 }
 
+/// The file of the server's settings.
+fn config_path(paths: &Paths) -> PathBuf {
+    let folder = paths.folder.as_deref().unwrap_or_else(|| Path::new(""));
+    paths.config.clone().unwrap_or_else(|| folder.join(DEFAULT_CONFIG))
+}
+
 /// Reads the server's settings alone.
 pub fn read_server(paths: &Paths, report: &Report) -> Server {
-    let folder = paths.folder.as_deref().unwrap_or_else(|| Path::new(""));
-    let path = paths.config.clone().unwrap_or_else(|| folder.join(DEFAULT_CONFIG));
+    let path = config_path(paths);
     note(&path, InputKind::File, report);
     // The default file may be missing, a named one may not.
     let source =
         if paths.config.is_none() && is_absent(&path) { None } else { read_source(&path, report) };
     let mut server = match source {
         Some(source) => Server::parse(&source, report),
-        None => Server::within(folder),
+        None => Server::within(paths.folder.as_deref().unwrap_or_else(|| Path::new(""))),
     };
     if let Some(zones) = &paths.zones {
         server.zones.clone_from(zones);

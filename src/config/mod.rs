@@ -40,6 +40,7 @@ pub mod rtt;
 pub mod schema;
 pub mod server;
 pub mod sessions;
+mod syntax;
 pub mod tls;
 mod transfer;
 pub mod tsig_keys;

@@ -18,6 +18,7 @@ use toml::de::{DeTable, DeValue};
 use crate::config::decimal::Decimal;
 use crate::config::duration::{parse_duration, show_duration};
 use crate::config::report::{Position, Report, Source, nearest};
+use crate::config::syntax::report_first;
 use crate::name::Name;
 use crate::rr::Ttl;
 
@@ -31,14 +32,11 @@ pub struct File<'a> {
 }
 
 impl<'a> File<'a> {
-    /// Parses a file's text; syntax errors are reported, and what could be read is returned.
+    /// Parses a file's text, and returns what could be read. The first mistake of syntax is reported, and
+    /// none of the mistakes that are found later in what was read.
     pub fn parse(source: &'a Source, report: &'a Report) -> Document<'a> {
         let (root, errors) = DeTable::parse_recoverable(source.text());
-        for error in errors {
-            let position = error.span().map(|span| source.start_of(&span));
-            let message = format!("not valid TOML: {}", error.message());
-            report.error(source.path(), position, "", message, "correct the syntax at this place");
-        }
+        report_first(source, &errors, report);
         Document { file: Self { source, report }, root }
     }
 }

@@ -129,13 +129,26 @@ impl Source {
 #[derive(Debug, Default)]
 pub struct Report {
     diagnostics: RefCell<Vec<Diagnostic>>,
+    silenced: RefCell<Vec<PathBuf>>,
     inputs: RefCell<Vec<Input>>,
 }
 
 impl Report {
-    /// Adds a mistake.
+    /// Adds a mistake, unless its file is silenced.
     pub fn add(&self, diagnostic: Diagnostic) {
-        self.diagnostics.borrow_mut().push(diagnostic);
+        if !self.is_silenced(&diagnostic.file) {
+            self.diagnostics.borrow_mut().push(diagnostic);
+        }
+    }
+
+    /// Takes no more mistakes of a file: there is one that others may only follow from.
+    pub fn silence(&self, file: &Path) {
+        self.silenced.borrow_mut().push(file.to_owned());
+    }
+
+    /// True if mistakes of a file are not taken any more; what it is to bring is then not all there.
+    pub fn is_silenced(&self, file: &Path) -> bool {
+        self.silenced.borrow().iter().any(|silenced| silenced == file)
     }
 
     /// Adds an error at a position of a file.

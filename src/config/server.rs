@@ -147,8 +147,8 @@ pub struct Server {
     pub tsig_keys: Vec<TsigKey>,
     /// False if one could not be read.
     pub tsig_keys_are_complete: bool,
-    /// The log of queries, if there is one.
-    pub query_log: Option<QueryLogSettings>,
+    /// The log of queries, if there is one, and where it is said where that goes.
+    pub query_log: Option<(QueryLogSettings, Place)>,
 }
 
 impl Default for Server {
@@ -246,7 +246,8 @@ impl Server {
         if let Some(table) = root.optional("tsig_keys").and_then(|value| value.table("tables")) {
             server.tsig_keys = parse_keys(&table, &folder);
         }
-        server.tsig_keys_are_complete = report.error_count() == errors;
+        server.tsig_keys_are_complete =
+            report.error_count() == errors && !report.is_silenced(source.path());
         if let Some(table) = root.optional("query_log").and_then(|value| value.table("a table")) {
             server.query_log = parse_query_log(&table, &folder);
         }

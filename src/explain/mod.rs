@@ -402,7 +402,7 @@ fn answer_part(answer: &Answer<'_>, question: &Question<'_>, with_subnet: bool) 
     };
     AnswerPart {
         rcode: answer.rcode.mnemonic().into(),
-        records: records(&answer.answer),
+        records: records(&answer.whole_sets()),
         ecs_scope: with_subnet.then_some(answer.ecs_scope),
         ede: answer
             .extended_error

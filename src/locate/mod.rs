@@ -78,7 +78,9 @@ impl Locator {
     /// be read and is not to be served from.
     pub fn load(input: LocatorInput<'_>, zones: &mut AvailabilityZones, report: &Report) -> Self {
         let regions = Regions::load(input.regions, report);
-        let subnets = match input.subnets {
+        // Regions that could not be read would all be unknown there.
+        let has_regions = input.regions.is_none_or(|source| !report.is_silenced(source.path()));
+        let subnets = match input.subnets.filter(|_| has_regions) {
             Some(source) => subnets::load(source, &regions, zones, report),
             None => Vec::new(),
         };

@@ -167,7 +167,7 @@ pub fn serve(
     // After privileges are given up: the file must be one that it can begin anew.
     let user = account.as_ref().map(Account::user);
     let query_log = server.query_log.as_ref();
-    let query_log = query_log.map(|settings| LogWriter::start(settings, user, control.live()));
+    let query_log = query_log.map(|(settings, _)| LogWriter::start(settings, user, control.live()));
     let query_log = query_log.transpose()?;
     let cookies = secrets.cookies;
     let keeper = Arc::new(Keeper::new(server.state.clone(), control.live().clone(), cookies));

@@ -91,6 +91,8 @@ struct Resolving {
     /// When what is known is passed on next.
     publish_at: Instant,
     published: Resolved,
+    /// What is said once it is in the answers: of which name, and what was said before.
+    unsaid: Vec<(Name, Option<Said>, Said)>,
 }
 
 /// When something is due, and its number in the queue.
@@ -122,6 +124,7 @@ impl Resolving {
             asked: BTreeMap::new(),
             publish_at: Instant::now(),
             published: Resolved::default(),
+            unsaid: Vec::new(),
         }
     }
 
@@ -225,9 +228,7 @@ impl Resolving {
         let Some(entry) = self.names.get_mut(&key) else { return };
         let before = entry.track.said().cloned();
         if let Some(said) = entry.track.record(now, found, keep) {
-            say(&entry.name, &said);
-            let told = entries::resolution(&entry.name, before.as_ref(), &said);
-            self.control.journal().record([told]);
+            self.unsaid.push((entry.name.clone(), before, said));
         }
         entry.is_known = true;
         let pause = match std::mem::take(&mut entry.again) {
@@ -245,7 +246,7 @@ impl Resolving {
         self.settings.as_ref().map(|settings| settings.keep).unwrap_or_default()
     }
 
-    /// Passes on what is known.
+    /// Passes on what is known, and says what is new of it.
     fn publish(&mut self) {
         let (now, keep) = (Instant::now(), self.keep());
         self.publish_at = now + COUNT_DOWN;
@@ -253,15 +254,18 @@ impl Resolving {
         for entry in self.names.values_mut().filter(|entry| entry.is_known) {
             let before = entry.track.said().cloned();
             if let Some(said) = entry.track.expire(now, keep) {
-                say(&entry.name, &said);
-                let told = entries::resolution(&entry.name, before.as_ref(), &said);
-                self.control.journal().record([told]);
+                self.unsaid.push((entry.name.clone(), before, said));
             }
             resolved.insert(&entry.name, entry.track.addresses(now, self.longest));
         }
         if resolved != self.published {
             self.published = resolved.clone();
             self.control.take_resolved(resolved);
+        }
+        for (name, before, said) in self.unsaid.drain(..) {
+            say(&name, &said);
+            let told = entries::resolution(&name, before.as_ref(), &said);
+            self.control.journal().record([told]);
         }
     }
 }

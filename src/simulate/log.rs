@@ -4,9 +4,14 @@ use std::net::IpAddr;
 
 use ipnet::IpNet;
 
+use crate::name::NameError;
 use crate::query::ClientSubnet;
 use crate::respond::Client;
 use crate::rr::RecordType;
+use crate::simulate::quoted::Quoted;
+
+/// The most octets of a line that are read, its end included.
+pub const MAX_LINE: usize = 64 * 1024;
 
 /// One query of a log.
 #[derive(Clone, Copy, Debug)]
@@ -26,20 +31,23 @@ pub enum LineError {
     #[error("it is not UTF-8 text")]
     NotText,
     /// The first word is no address.
-    #[error("{0:?} is not an address, as 192.0.2.1, or a subnet, as 192.0.2.0/24")]
-    Client(String),
+    #[error("{0} is not an address, as 192.0.2.1, or a subnet, as 192.0.2.0/24")]
+    Client(Quoted),
     /// There is nothing behind the client.
     #[error("there is no name behind the client")]
     NoName,
     /// The third word is no type.
-    #[error("{0:?} is not a record type, as A or AAAA")]
-    Type(String),
+    #[error("{0} is not a record type, as A or AAAA")]
+    Type(Quoted),
     /// There is more behind the type.
     #[error("there is more than a client, a name and a type")]
     More,
     /// The name is none.
-    #[error("{0:?} is not a domain name: {1}")]
-    Name(String, crate::name::NameError),
+    #[error("{0} is not a domain name: {1}")]
+    Name(Quoted, NameError),
+    /// It is longer than any query.
+    #[error("it has more than {MAX_LINE} octets")]
+    Long,
 }
 
 /// Reads a line; none for an empty one or a comment (`#`).
@@ -50,15 +58,18 @@ pub enum LineError {
 /// # Errors
 /// [`LineError`] if it is no query.
 pub fn parse_line(line: &[u8]) -> Result<Option<LoggedQuery<'_>>, LineError> {
+    if line.len() > MAX_LINE {
+        return Err(LineError::Long);
+    }
     let line = std::str::from_utf8(line).map_err(|_| LineError::NotText)?;
     let mut words = line.split_ascii_whitespace().take_while(|word| !word.starts_with('#'));
     let Some(client_word) = words.next() else { return Ok(None) };
     let client =
-        parse_client(client_word).ok_or_else(|| LineError::Client(client_word.to_owned()))?;
+        parse_client(client_word).ok_or_else(|| LineError::Client(Quoted::new(client_word)))?;
     let name = words.next().ok_or(LineError::NoName)?;
     let record_type = match words.next() {
         None => RecordType::A,
-        Some(word) => RecordType::parse(word).ok_or_else(|| LineError::Type(word.to_owned()))?,
+        Some(word) => RecordType::parse(word).ok_or_else(|| LineError::Type(Quoted::new(word)))?,
     };
     if words.next().is_some() {
         return Err(LineError::More);
@@ -100,15 +111,16 @@ mod tests {
     #[test]
     fn other_lines_are_refused_with_the_reason() {
         for (line, error) in [
-            ("www.example.com A", LineError::Client("www.example.com".to_owned())),
-            ("192.0.2.0/33 www.example.com", LineError::Client("192.0.2.0/33".to_owned())),
+            ("www.example.com A", LineError::Client(Quoted::new("www.example.com"))),
+            ("192.0.2.0/33 www.example.com", LineError::Client(Quoted::new("192.0.2.0/33"))),
             ("192.0.2.1", LineError::NoName),
             ("192.0.2.1 # www", LineError::NoName),
-            ("192.0.2.1 www.example.com IN", LineError::Type("IN".to_owned())),
+            ("192.0.2.1 www.example.com IN", LineError::Type(Quoted::new("IN"))),
             ("192.0.2.1 www.example.com A +", LineError::More),
         ] {
             assert_eq!(parse_line(line.as_bytes()).unwrap_err(), error, "{line}");
         }
+        assert_eq!(parse_line(&[b'x'; MAX_LINE + 1]).unwrap_err(), LineError::Long);
         assert_eq!(parse_line(b"192.0.2.1 \xff").unwrap_err(), LineError::NotText);
     }
 }

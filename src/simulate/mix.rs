@@ -3,6 +3,7 @@
 use crate::config::decimal::{Decimal, DecimalError};
 use crate::locate::codes::Area;
 use crate::locate::place::Place;
+use crate::simulate::quoted::Quoted;
 use crate::state::State;
 use crate::steer::choose::Chooser;
 
@@ -22,28 +23,28 @@ pub enum MixError {
     #[error("the mix has no share above 0: give it as weu=0.6,nam=0.4")]
     Empty,
     /// Not `NAME=SHARE`.
-    #[error("{0:?} is not a region and its share, as weu=0.6")]
-    Form(String),
+    #[error("{0} is not a region and its share, as weu=0.6")]
+    Form(Quoted),
     /// The share is none.
     #[error("the share of {0}: {1}; give a number from 0 to 1 with at most 6 decimals")]
-    Share(String, DecimalError),
+    Share(Quoted, DecimalError),
     /// One stands twice.
     #[error("{0} is in the mix twice")]
-    Twice(String),
+    Twice(Quoted),
     /// Nothing has the name.
     #[error(
-        "there is no region {name:?}{}; give a region, a region/zone, or a country as \"NL\"",
+        "there is no region {name}{}; give a region, a region/zone, or a country as \"NL\"",
         .nearest.as_ref().map(|near| format!("; did you mean {near:?}?")).unwrap_or_default()
     )]
     Unknown {
         /// The name.
-        name: String,
+        name: Quoted,
         /// A region that is near.
         nearest: Option<String>,
     },
     /// Nothing has the zone's name.
-    #[error("{0:?}: no origin and no subnet is in the zone {1:?}")]
-    Zone(String, String),
+    #[error("{0}: no origin and no subnet is in the zone {1}")]
+    Zone(Quoted, Quoted),
 }
 
 impl Mix {
@@ -60,12 +61,12 @@ impl Mix {
                 continue;
             }
             let (name, share) =
-                entry.split_once('=').ok_or_else(|| MixError::Form(entry.to_owned()))?;
+                entry.split_once('=').ok_or_else(|| MixError::Form(Quoted::new(entry)))?;
             let name = name.trim().to_owned();
             let share = Decimal::parse(share.trim())
-                .map_err(|error| MixError::Share(name.clone(), error))?;
+                .map_err(|error| MixError::Share(Quoted::new(&name), error))?;
             if entries.iter().any(|(other, _)| *other == name) {
-                return Err(MixError::Twice(name));
+                return Err(MixError::Twice(Quoted::new(&name)));
             }
             entries.push((name, share.micros()));
         }
@@ -97,7 +98,7 @@ fn place(name: &str, state: &State) -> Result<Place, MixError> {
         let zone = match zone_name {
             Some(zone) => {
                 let found = state.availability_zones.find(zone);
-                let error = || MixError::Zone(name.to_owned(), zone.to_owned());
+                let error = || MixError::Zone(Quoted::new(name), Quoted::new(zone));
                 Some(found.ok_or_else(error)?)
             }
             None => None,
@@ -111,7 +112,7 @@ fn place(name: &str, state: &State) -> Result<Place, MixError> {
             Ok(Place { region, country, subdivision, ..Place::default() })
         }
         _ => Err(MixError::Unknown {
-            name: name.to_owned(),
+            name: Quoted::new(name),
             nearest: regions.nearest(region_name).map(str::to_owned),
         }),
     }
@@ -135,9 +136,9 @@ mod tests {
         for (text, error) in [
             ("", MixError::Empty),
             ("weu=0", MixError::Empty),
-            ("weu", MixError::Form("weu".to_owned())),
-            ("weu=60", MixError::Share("weu".to_owned(), DecimalError::Above)),
-            ("weu=0.1,weu=0.2", MixError::Twice("weu".to_owned())),
+            ("weu", MixError::Form(Quoted::new("weu"))),
+            ("weu=60", MixError::Share(Quoted::new("weu"), DecimalError::Above)),
+            ("weu=0.1,weu=0.2", MixError::Twice(Quoted::new("weu"))),
         ] {
             assert_eq!(Mix::parse(text).unwrap_err(), error, "{text}");
         }

@@ -13,6 +13,7 @@
 pub mod log;
 pub mod mix;
 pub mod moves;
+pub mod quoted;
 pub mod replay;
 pub mod report;
 mod show;

@@ -7,6 +7,7 @@ use crate::simulate::Simulation;
 use crate::simulate::log::{LineError, LoggedQuery, parse_line};
 use crate::simulate::mix::{Mix, MixError};
 use crate::simulate::moves::Pairs;
+use crate::simulate::quoted::Quoted;
 use crate::simulate::report::{Report, Unreadable, UnreadableLine};
 use crate::state::State;
 use crate::steer::load_balancer::LoadBalancerId;
@@ -59,7 +60,7 @@ impl<'s> Replay<'s> {
     }
 
     fn ask(&mut self, query: &LoggedQuery<'_>) -> Result<(), LineError> {
-        let wrong = |error| LineError::Name(query.name.to_owned(), error);
+        let wrong = |error| LineError::Name(Quoted::new(query.name), error);
         let before = self.before.ask(query).map_err(wrong)?;
         if let Some(after) = &mut self.after {
             let after = after.ask(query).map_err(wrong)?;

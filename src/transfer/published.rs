@@ -40,7 +40,7 @@ pub fn sets<'s>(responder: &Responder<'s, FirstOnly>, node: &'s Node) -> Vec<Set
         let question = Question::of(&node.owner, record_type);
         let answer = responder.answer(&question, Client::UNKNOWN);
         // What follows an alias has its place elsewhere.
-        let own = answer.answer.into_iter().next();
+        let own = answer.whole_sets().into_iter().next();
         own.filter(|set| matches!(set.owner, Owner::Question))
             .map(|set| Set { owner: owner(), ..set })
     };

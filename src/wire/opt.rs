@@ -1,5 +1,7 @@
 //! What the OPT of a reply holds.
 
+use std::fmt::{self, Write};
+
 use arrayvec::ArrayVec;
 
 use crate::answer::{Answer, ExtendedError, Extras};
@@ -83,11 +85,28 @@ impl<'s> ReplyOptions<'s> {
             give(OPTION_KEEPALIVE, &keepalive.to_be_bytes());
         }
         if let Some((error, room)) = &self.extended_error {
-            // Rare, so this may allocate.
-            let text: String =
-                error.to_string().chars().filter(char::is_ascii).take(*room).collect();
-            let data = [&error.code().to_be_bytes(), text.as_bytes()].concat();
-            give(OPTION_EXTENDED_ERROR, &data);
+            let mut data =
+                ErrorData { octets: ArrayVec::from_iter(error.code().to_be_bytes()), room: *room };
+            // What does not fit is left out.
+            let _whole = write!(data, "{error}");
+            give(OPTION_EXTENDED_ERROR, &data.octets);
         }
+    }
+}
+
+/// The code and the text of an extended error: its ASCII characters, as many as there is room for.
+struct ErrorData {
+    octets: ArrayVec<u8, { 2 + MAX_ERROR_TEXT }>,
+    /// How many may follow.
+    room: usize,
+}
+
+impl Write for ErrorData {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        for octet in text.bytes().filter(u8::is_ascii) {
+            self.room = self.room.checked_sub(1).ok_or(fmt::Error)?;
+            self.octets.try_push(octet).map_err(|_| fmt::Error)?;
+        }
+        Ok(())
     }
 }

@@ -5,12 +5,13 @@
 
 use arrayvec::ArrayVec;
 
-use crate::answer::{Answer, Owner, Set};
+use crate::answer::{Answer, Data, Hints, Owner, Set};
 use crate::name::parent_of;
 use crate::query::{CLASS_IN, HEADER, MAX_UDP, OPTION_PADDING, Question, Request};
 use crate::rr::RecordType;
 use crate::wire::Repeated;
 use crate::wire::opt::{OPT, ReplyOptions};
+use crate::zone::rdata::{HINTS, hint_places};
 
 /// How many names of a reply later ones can point to; what comes after is written out.
 const MAX_TARGETS: usize = 128;
@@ -97,13 +98,14 @@ impl Writer<'_> {
         counts: &mut Counts,
     ) -> Option<()> {
         for set in &answer.answer {
-            counts.answers += self.set(set, question)?;
+            let hints = answer.hints.as_ref().filter(|_| matches!(set.data, Data::Hinted(_)));
+            counts.answers += self.set(set, hints, question)?;
         }
         if let Some(set) = &answer.authority {
-            counts.authorities += self.set(set, question)?;
+            counts.authorities += self.set(set, None, question)?;
         }
         for (set, required) in answer.glue.iter().flat_map(|glue| glue.sets()) {
-            match self.set(&set, question) {
+            match self.set(&set, None, question) {
                 Some(records) => counts.additionals += records,
                 // What only helps is left out in silence (RFC 2181 section 9).
                 None if !required => break,
@@ -115,11 +117,20 @@ impl Writer<'_> {
 
     /// Writes a set whole, or nothing of it; gives the number of its records.
     #[inline]
-    fn set(&mut self, set: &Set<'_>, question: Option<&Question<'_>>) -> Option<u16> {
+    fn set(
+        &mut self,
+        set: &Set<'_>,
+        hints: Option<&Hints<'_>>,
+        question: Option<&Question<'_>>,
+    ) -> Option<u16> {
         let (at, targets) = (self.at, self.targets.len());
         let mut records = 0;
         for rdata in set.rdata() {
-            if self.record(set, rdata, question).is_none() {
+            let written = match hints {
+                None => self.record(set, rdata, question),
+                Some(hints) => self.hinted(set, rdata, hints, question),
+            };
+            if written.is_none() {
                 self.at = at;
                 self.targets.truncate(targets);
                 return None;
@@ -166,6 +177,53 @@ impl Writer<'_> {
         }
     }
 
+    /// Writes a record with hints among its parameters, if it can have some.
+    fn hinted(
+        &mut self,
+        set: &Set<'_>,
+        rdata: &[u8],
+        hints: &Hints<'_>,
+        question: Option<&Question<'_>>,
+    ) -> Option<()> {
+        let Some(places) = hint_places(rdata, hints.owner) else {
+            return self.record(set, rdata, question);
+        };
+        // What stands before them follows the length of all, which is corrected at the end.
+        let mut begin = places[0];
+        self.record(set, rdata.get(..begin)?, question)?;
+        let start = self.at - begin;
+        for ((place, key), addresses) in places.into_iter().zip(HINTS).zip(hints.addresses()) {
+            self.put(rdata.get(begin..place)?)?;
+            begin = place;
+            self.hint(key, addresses)?;
+        }
+        self.put(rdata.get(begin..)?)?;
+        self.correct_length(start)
+    }
+
+    /// Writes a parameter that is a list of addresses; an empty list is malformed, and left out.
+    fn hint<'a>(&mut self, key: u16, addresses: impl Iterator<Item = &'a [u8]>) -> Option<()> {
+        let at = self.at;
+        self.put(&key.to_be_bytes())?;
+        self.put(&[0; 2])?;
+        let start = self.at;
+        for address in addresses {
+            self.put(address)?;
+        }
+        if self.at == start {
+            self.at = at;
+            return Some(());
+        }
+        self.correct_length(start)
+    }
+
+    /// Corrects a length that stands in front of what was written from `start` on.
+    fn correct_length(&mut self, start: usize) -> Option<()> {
+        let length = u16::try_from(self.at - start).ok()?.to_be_bytes();
+        self.out.get_mut(start - 2..start)?.copy_from_slice(&length);
+        Some(())
+    }
+
     /// Writes RDATA that has `names` names after its first `before` octets, and corrects the length
     /// that stands in front of it.
     fn compressed(&mut self, rdata: &[u8], before: usize, names: usize) -> Option<()> {
@@ -179,9 +237,7 @@ impl Writer<'_> {
             rest = after;
         }
         self.put(rest)?;
-        let length = u16::try_from(self.at - start).ok()?.to_be_bytes();
-        self.out.get_mut(start - 2..start)?.copy_from_slice(&length);
-        Some(())
+        self.correct_length(start)
     }
 
     /// Writes a name, its longest suffix that stands in the message already as a pointer.

@@ -15,8 +15,8 @@ use crate::name::Name;
 use crate::rr::{Rdata, RecordType};
 use crate::zone::field::{Field, format_of};
 use crate::zone::lexer::{Entry, Lexer, Quoting, Token};
-pub use crate::zone::svcb::with_hints;
 use crate::zone::svcb::{self, is_svcb};
+pub use crate::zone::svcb::{HINTS, hint_places, with_hints};
 use crate::zone::word::{bare, parse_hex, parse_number, shorten, wrong};
 
 /// Why a text is no RDATA of its type.

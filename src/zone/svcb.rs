@@ -3,6 +3,7 @@
 //! Only [`rdata`](crate::zone::rdata) uses this. It is read here and not by
 //! hickory-proto because that resolves neither escapes nor the lists of appendix A.1.
 
+use std::cmp::Ordering;
 use std::fmt::Write;
 use std::net::{Ipv4Addr, Ipv6Addr};
 
@@ -25,6 +26,9 @@ const ECH: u16 = 5;
 const IPV6_HINT: u16 = 6;
 const DOH_PATH: u16 = 7;
 const OHTTP: u16 = 8;
+
+/// The keys of hints: of IPv4 addresses, and of IPv6 addresses.
+pub const HINTS: [u16; 2] = [IPV4_HINT, IPV6_HINT];
 
 /// The keys that have a name (RFC 9460 section 14.3.2, RFC 9461, RFC 9540).
 const KEYS: [(&str, u16); 9] = [
@@ -121,10 +125,10 @@ pub(super) fn show(rdata: &[u8]) -> Option<String> {
     valid.then_some(text)
 }
 
-/// The RDATA with the addresses of `hints` (IPv4, IPv6) as hints; none if it has hints of its own, is
-/// an alias, or names another target than `owner`, whose addresses the hints are (RFC 9460 section
-/// 7.3).
-pub fn with_hints(rdata: &[u8], owner: &[u8], hints: &[Vec<u8>; 2]) -> Option<Vec<u8>> {
+/// Where ipv4hint and ipv6hint go in RDATA that has none, in the order of the keys (RFC 9460 section 2.2);
+/// none if it has one, is an alias, or names another target than `owner`, whose addresses the hints are
+/// (section 7.3).
+pub fn hint_places(rdata: &[u8], owner: &[u8]) -> Option<[usize; 2]> {
     let mut rest = rdata;
     let priority = number(take(&mut rest, 2)?);
     let length = wire_length(rest)?;
@@ -132,36 +136,38 @@ pub fn with_hints(rdata: &[u8], owner: &[u8], hints: &[Vec<u8>; 2]) -> Option<Ve
     if priority == 0 || !(target.len() == 1 || target.eq_ignore_ascii_case(owner)) {
         return None;
     }
-    let [v4, v6] = hints;
-    let mut hints = [(IPV4_HINT, v4), (IPV6_HINT, v6)].into_iter().peekable();
-    let mut hinted = rdata.get(..rdata.len() - rest.len())?.to_vec();
-    let mut put = |key: u16, value: &[u8]| -> Option<()> {
-        hinted.extend(key.to_be_bytes());
-        hinted.extend(u16::try_from(value.len()).ok()?.to_be_bytes());
-        hinted.extend_from_slice(value);
-        Some(())
-    };
-    // The order on the wire is that of the keys (RFC 9460 section 2.2).
-    loop {
-        let next = match rest.is_empty() {
-            true => None,
-            false => Some(u16::try_from(number(take(&mut rest, 2)?)).ok()?),
-        };
-        while let Some((key, value)) =
-            hints.next_if(|&(key, _)| next.is_none_or(|next| key <= next))
-        {
-            if next == Some(key) {
-                return None;
-            }
-            // An empty list of hints is malformed.
-            if !value.is_empty() {
-                put(key, value)?;
+    let mut places = [rdata.len(); 2];
+    while !rest.is_empty() {
+        let at = rdata.len() - rest.len();
+        let key = u16::try_from(number(take(&mut rest, 2)?)).ok()?;
+        let length = usize::try_from(number(take(&mut rest, 2)?)).ok()?;
+        take(&mut rest, length)?;
+        for (hint, place) in HINTS.into_iter().zip(&mut places) {
+            match key.cmp(&hint) {
+                Ordering::Equal => return None,
+                Ordering::Greater => *place = at.min(*place),
+                Ordering::Less => {}
             }
         }
-        let Some(key) = next else { break };
-        let length = usize::try_from(number(take(&mut rest, 2)?)).ok()?;
-        put(key, take(&mut rest, length)?)?;
     }
+    Some(places)
+}
+
+/// The RDATA with the addresses of `hints` (IPv4, IPv6) as hints; none as for [`hint_places`].
+pub fn with_hints(rdata: &[u8], owner: &[u8], hints: &[Vec<u8>; 2]) -> Option<Vec<u8>> {
+    let mut hinted = Vec::with_capacity(rdata.len());
+    let mut begin = 0;
+    for ((place, key), value) in hint_places(rdata, owner)?.into_iter().zip(HINTS).zip(hints) {
+        hinted.extend_from_slice(rdata.get(begin..place)?);
+        begin = place;
+        // An empty list of hints is malformed.
+        if !value.is_empty() {
+            hinted.extend(key.to_be_bytes());
+            hinted.extend(u16::try_from(value.len()).ok()?.to_be_bytes());
+            hinted.extend_from_slice(value);
+        }
+    }
+    hinted.extend_from_slice(rdata.get(begin..)?);
     Some(hinted)
 }
 
@@ -416,6 +422,11 @@ mod tests {
         // An empty list of hints would be malformed.
         let none = [Vec::new(), Vec::new()];
         assert_eq!(with_hints(&read("1 .").unwrap(), FOO, &none), read("1 .").ok());
+        let only_v6 = [Vec::new(), vec![0x20; 16]];
+        assert_eq!(
+            show_hinted("1 . key667=x", &only_v6),
+            Some(describe(RecordType::SVCB, &read(&format!("1 . {v6} key667=x")).unwrap()))
+        );
         for text in ["0 foo", "1 bar", "1 . ipv4hint=192.0.2.1", "1 . ipv6hint=::1"] {
             assert_eq!(show_hinted(text, &hints), None, "{text}");
         }

@@ -137,6 +137,21 @@ fn a_transfer_has_the_cname_or_the_addresses_last_resolved() {
     }
 }
 
+// What the log says is so: who reads that a name is resolved can ask for it.
+#[test]
+fn a_name_is_said_to_be_resolved_when_it_is_answered() {
+    let upstream = Upstream::start("a A 60 192.0.2.1\nb A 60 192.0.2.2");
+    let body = |host: &str| {
+        pool("hosts", &[("o", host)]) + &balancer("flat", "pools = [\"hosts\"]\nflatten = true")
+    };
+    let (site, mut server) = start(&body("a.origins.test"), &upstream.settings(""));
+    site.write(ZONE, format!("{ZONE_HEAD}{}", body("b.origins.test")));
+    // The name may be resolved before the log says that the files were read.
+    server.signal("HUP");
+    while server.wait_for("resolved")["fields"]["name"] != "b.origins.test." {}
+    assert_eq!(addresses(&server, "flat.example.test", rtype::A), ["192.0.2.2"]);
+}
+
 // ---------------------------------------------------------------------------------- CNAME
 
 // "A CNAME answer is exactly one CNAME, for every type."

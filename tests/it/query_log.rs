@@ -129,6 +129,41 @@ fn a_log_that_cannot_be_opened_is_one_line_at_the_start() {
     assert!(line.contains("missing/queries.log") && line.contains("make its folder"), "{line}");
 }
 
+// config.md: "`meridian check` runs the same validation and exits non-zero."
+#[test]
+fn check_says_what_the_start_would_say_and_makes_nothing() {
+    for target in ["missing/queries.log", "zones", "meridian.toml/queries.log", "zones/new/"] {
+        let site = site(&format!("file = \"{target}\""));
+        let check = site.run(&["check"]);
+        assert_eq!(check.code, Some(1), "{target}: {check:?}");
+        let reason = |text: &str| {
+            let at = text.find("cannot write the query log").unwrap_or_else(|| panic!("{text}"));
+            let reason = text.get(at..).unwrap_or_default().lines().next().unwrap_or_default();
+            reason.split([';', '(']).next().map(str::trim).unwrap_or_default().to_owned()
+        };
+        assert!(check.stderr.contains("meridian.toml:"), "{target}: {check:?}");
+        assert!(check.stderr.contains("error: query_log.file: "), "{target}: {check:?}");
+        let start = site.run(&["serve"]);
+        assert_eq!(reason(&check.stderr), reason(start.refusal()), "{target}");
+        assert!(!site.path().join("missing").exists(), "{target}");
+    }
+    for target in ["queries.log", "zones/../queries.log"] {
+        let site = site(&format!("file = \"{target}\""));
+        let check = site.run(&["check"]);
+        assert_eq!((check.code, check.stderr.contains("query_log")), (Some(0), false), "{check:?}");
+        assert!(!site.path().join("queries.log").exists(), "{target}");
+    }
+    // A reader of dnstap may come later: what it could not be reached by is warned of, here as there.
+    let long = format!("{}/dnstap.sock", "x".repeat(120));
+    for target in ["missing/dnstap.sock", "meridian.toml", &long] {
+        let check = site(&format!("socket = \"{target}\"")).check();
+        assert_eq!(check.code, Some(0), "{target}: {check:?}");
+        assert!(check.stderr.contains("warning: query_log.socket: cannot write"), "{check:?}");
+    }
+    let check = site("socket = \"dnstap.sock\"").check();
+    assert!(!check.stderr.contains("query_log"), "{check:?}");
+}
+
 #[test]
 fn queries_over_tls_https_and_quic_are_logged() {
     if is_missing("kdig", "-V", "knot-dnsutils") {

@@ -149,6 +149,35 @@ fn a_log_without_queries_is_refused() {
     assert_eq!(simulate(&site, &["--queries", "log", "--mix", "weu=1"]).code, Some(2));
 }
 
+// Whatever a log has in it, what is said of it is a few short lines without control characters.
+#[test]
+fn little_is_shown_of_lines_that_cannot_be_read() {
+    let site = site(BALANCERS);
+    let mut log = format!("{} www.example.test\n", "x".repeat(60_000));
+    writeln!(log, "192.0.2.1 {}.example.test", "y".repeat(60_000)).unwrap();
+    log += "192.0.2.1 www.example.test \u{1b}[31mA\u{7}\n";
+    writeln!(log, "192.0.2.1 {}", "z".repeat(3_000_000)).unwrap();
+    log += "192.0.2.1 www.example.test\n";
+    log.extend(std::iter::repeat_n("\u{9b}2J\n", 100));
+    site.write("log", &log);
+    let run = simulate(&site, &["--queries", "log"]);
+    assert_eq!(run.code, Some(0), "the fifth line is a query");
+    assert!(run.stderr.len() < 4_000 && run.stderr.lines().count() == 11, "{}", run.stderr);
+    assert!(!run.stderr.contains(|c: char| c.is_control() && c != '\n'), "{:?}", run.stderr);
+    for said in
+        ["… (60000 octets)", "… (60013 octets)", "\\u{1b}[31mA", "line 4 ", "65536", "94 more"]
+    {
+        assert!(run.stderr.contains(said), "{said}: {}", run.stderr);
+    }
+    assert!(run.stdout.contains("1 query") && run.stdout.contains("104 lines"), "{}", run.stdout);
+    let found = json(&site, &["--queries", "log"]);
+    assert!(found["unreadable"].to_string().len() < 4_000, "{found}");
+
+    let run = simulate(&site, &["--mix", &format!("{}=1\u{1b}", "m".repeat(60_000))]);
+    assert_eq!(run.code, Some(2));
+    assert!(run.stderr.len() < 400 && !run.stderr.contains('\u{1b}'), "{}", run.stderr);
+}
+
 // A mix asks every load balancer; --down and the like as `explain` has them.
 #[test]
 fn a_mix_asks_every_load_balancer() {

@@ -62,7 +62,7 @@ pub(crate) fn reply(
         edns: options.as_ref().map(reply_edns),
         opt_length: options.as_ref().map_or(0, ReplyOptions::record_length),
     };
-    for set in &answer.answer {
+    for set in &answer.whole_sets() {
         draft.add(Section::Answer, set, question)?;
     }
     if let Some(set) = &answer.authority {

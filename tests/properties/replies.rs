@@ -118,7 +118,7 @@ fn check(
     // A client subnet of family 0 (RFC 7871 section 7.1.2) is more than hickory-proto reads, and so is
     // empty data of an unknown type (RFC 3597 section 5).
     let subnet = edns.and_then(|edns| edns.client_subnet);
-    let empty = answer.answer.iter().any(|set| set.rdata().any(<[u8]>::is_empty));
+    let empty = answer.whole_sets().iter().any(|set| set.rdata().any(<[u8]>::is_empty));
     if !empty && subnet.is_none_or(|subnet| subnet.address.is_some()) {
         let hickory = HickoryMessage::from_vec(octets);
         assert!(hickory.is_ok(), "{hickory:?}: {octets:02x?} to {message:02x?}");
@@ -202,7 +202,8 @@ fn check_sets(reply: &Message, question: Option<&Question<'_>>, answer: &Answer<
         };
         set.rdata().map(record).collect()
     };
-    let answers = answer.answer.iter().map(|set| (0, true, records(set)));
+    let sets = answer.whole_sets();
+    let answers = sets.iter().map(|set| (0, true, records(set)));
     let authority = answer.authority.iter().map(|set| (1, true, records(set)));
     let glue = answer.glue.iter().flat_map(|glue| glue.sets());
     let glue = glue.map(|(set, required)| (2, required, records(&set)));
@@ -392,6 +393,14 @@ fn zone_file(names: &[(Labels, Kind)]) -> String {
                     origins.join(", ")
                 )
                 .unwrap();
+                if origins.len() % 2 == 0 {
+                    writeln!(
+                        text,
+                        "[[records]]\nname = {name:?}\ntype = \"HTTPS\"\nsteered_hints = true\n\
+                         data = [\"1 . alpn=h2 ech=AAAA key667=x\", \"2 . port=8443\", \"3 .\"]"
+                    )
+                    .unwrap();
+                }
             }
         }
     }

@@ -95,8 +95,11 @@ fn ask(
     });
     let client = Client { resolver: Some(resolver), subnet };
     let answer = responder.answer(&Question::of(&name, RecordType::A), client);
-    let records =
-        answer.answer.iter().flat_map(|set| set.rdata().map(<[u8]>::to_vec)).collect::<Vec<_>>();
+    let records = answer
+        .whole_sets()
+        .iter()
+        .flat_map(|set| set.rdata().map(<[u8]>::to_vec))
+        .collect::<Vec<_>>();
     (answer.rcode, records, answer.ecs_scope)
 }
 

@@ -3,10 +3,11 @@
 
 use std::fs::{File, Metadata, OpenOptions};
 use std::io::{self, Write};
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
+use rustix::io::Errno;
 
 /// Who may read the file: its owner and its group.
 const MODE: u32 = 0o640;
@@ -58,6 +59,29 @@ fn open(path: &Path) -> io::Result<File> {
     // From now on there is time to wait for a reader.
     fcntl_setfl(&file, fcntl_getfl(&file)? - OFlags::NONBLOCK)?;
     Ok(file)
+}
+
+/// What [`LogFile::open`] would say, as far as that shows without opening or making anything: whether a
+/// file is there or has a folder to be made in. Rights are left out: who asks may have others than the server.
+pub(super) fn look_at(path: &Path) -> io::Result<()> {
+    match path.metadata() {
+        Ok(found) if found.is_dir() => Err(Errno::ISDIR.into()),
+        Ok(found) if found.file_type().is_socket() => Err(io::Error::other("it is a socket")),
+        Ok(_) => Ok(()),
+        Err(_) if path.as_os_str().as_encoded_bytes().ends_with(b"/") => Err(Errno::ISDIR.into()),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => look_at_folder_of(path),
+        Err(error) => Err(error),
+    }
+}
+
+/// Whether there is a folder that something could be made in under this path.
+pub(super) fn look_at_folder_of(path: &Path) -> io::Result<()> {
+    let folder = match path.parent() {
+        Some(folder) if folder.as_os_str().is_empty() => Path::new("."),
+        Some(folder) => folder,
+        None => return Err(Errno::NOENT.into()),
+    };
+    if folder.metadata()?.is_dir() { Ok(()) } else { Err(Errno::NOTDIR.into()) }
 }
 
 /// True if a path leads to an open file.

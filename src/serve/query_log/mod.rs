@@ -68,6 +68,19 @@ impl QueryLogError {
     }
 }
 
+/// Looks whether there could be a log where it is to go, without writing or connecting; `user` is whom the
+/// server becomes.
+///
+/// # Errors
+/// [`QueryLogError::File`], as it would come at start, or as a warning later.
+pub fn look_at(target: &Target, user: Option<&str>) -> Result<(), QueryLogError> {
+    let (path, outcome) = match target {
+        Target::Lines(path) => (path, file::look_at(path)),
+        Target::Dnstap(path) => (path, reader::look_at(path)),
+    };
+    outcome.map_err(|error| QueryLogError::new(path, user, error))
+}
+
 /// The writer, as long as it is to run.
 #[derive(Debug)]
 pub struct LogWriter {

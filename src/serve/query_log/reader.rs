@@ -3,12 +3,14 @@
 
 use std::io::{self, Read, Write};
 use std::mem::MaybeUninit;
+use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use socket2::{Domain, SockAddr, Socket, Type};
 
 use crate::query_log::frames::{self, Control, FrameError};
+use crate::serve::query_log::file::look_at_folder_of;
 
 /// How long it may take to take something, or to say something.
 const PATIENCE: Duration = Duration::from_secs(1);
@@ -59,6 +61,17 @@ impl Reader {
         let _told = stream
             .write_all(&frames::control(Control::Stop))
             .and_then(|()| expect(&mut stream, Control::Finish));
+    }
+}
+
+/// Whether a reader could listen at a path, as far as that shows without connecting; it may come later.
+pub(super) fn look_at(path: &Path) -> io::Result<()> {
+    SockAddr::unix(path)?;
+    match path.metadata() {
+        Ok(found) if found.file_type().is_socket() => Ok(()),
+        Ok(_) => Err(io::Error::other("it is not a socket")),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => look_at_folder_of(path),
+        Err(error) => Err(error),
     }
 }
 

@@ -5,7 +5,7 @@ use std::fs;
 
 use serde_json::json;
 
-use super::{A, B, OVERRIDES, POOLS, Served, site, word};
+use super::{A, B, OVERRIDES, POOLS, Served, Site, site, word};
 
 const FILE: &str = "state/overrides.json";
 
@@ -78,6 +78,27 @@ fn a_damaged_file_is_reported_and_set_aside() {
         drop(served);
         assert_eq!(Served::start(&site).answered(), B, "{damage:?}");
     }
+}
+
+#[test]
+fn check_warns_of_a_state_folder_that_cannot_be() {
+    let site = site(POOLS);
+    let warned = |site: &Site| {
+        let check = site.check();
+        assert_eq!(check.code, Some(0), "{check:?}");
+        check.stderr.contains("warning: the state folder cannot be written")
+    };
+    assert!(!warned(&site));
+    assert!(!site.path().join("state").exists(), "nothing is made");
+    std::os::unix::fs::symlink("nowhere", site.path().join("state")).expect("a link");
+    assert!(warned(&site), "a link to nothing");
+    fs::remove_file(site.path().join("state")).expect("a link of ours");
+    site.write("state", "a file where the folder should be");
+    assert!(warned(&site), "a file");
+    site.write("meridian.toml", "[server]\nstate = \"zones/example.test.toml/below\"\n");
+    assert!(warned(&site), "below a file");
+    site.write("meridian.toml", "[server]\nstate = \"far/away/state\"\n");
+    assert!(!warned(&site), "a folder that can be made");
 }
 
 #[test]
