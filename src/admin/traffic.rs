@@ -19,7 +19,7 @@ use crate::state::State as Configuration;
 use crate::steer::load_balancer::LoadBalancerId;
 use crate::steer::pool::PoolId;
 use crate::tally::layout::Layout;
-use crate::tally::window::{Origin, View};
+use crate::tally::window::{Origin, View, numbered};
 use crate::timestamp::show_time;
 
 /// How many entries a list has at most by default.
@@ -134,14 +134,16 @@ impl Traffic {
     fn new(state: &Configuration, view: &View, limit: usize) -> Self {
         let seconds =
             SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
-        let answers = by_pool(state, view.total.iter().map(|(&counter, &by)| (counter, by)));
+        let counters = (0u32..).take(state.layout.len());
+        let pools_of: Vec<_> = counters.map(|counter| pool_of(state, counter)).collect();
+        let answers = by_pool(state, &pools_of, numbered(view.total.iter().copied()));
         let all: u64 = answers.iter().sum();
         Self {
             at: show_time(seconds),
             window: rounded(view.length.as_secs_f64()),
             queries_per_second: rounded(view.rate),
             load_balancers: balancers(state, view, all, limit),
-            pools: pools(state, view, &answers, all, limit),
+            pools: pools(state, view, (&answers, &pools_of), all, limit),
             regions: regions(state, view, limit),
             countries: countries(state, view, limit),
         }
@@ -160,11 +162,16 @@ fn pool_of(state: &Configuration, counter: u32) -> Option<PoolId> {
     }
 }
 
-fn by_pool(state: &Configuration, counts: impl Iterator<Item = (u32, u64)>) -> Vec<u64> {
+/// Answers by pool. `pools_of` has [`pool_of`] each counter: it is asked for all steps of the window.
+fn by_pool(
+    state: &Configuration,
+    pools_of: &[Option<PoolId>],
+    counts: impl Iterator<Item = (u32, u64)>,
+) -> Vec<u64> {
     let mut pools = vec![0; state.pools.len()];
     for (counter, count) in counts {
-        let pool = pool_of(state, counter).and_then(|PoolId(id)| pools.get_mut(id as usize));
-        if let Some(pool) = pool {
+        let pool = pools_of.get(counter as usize).copied().flatten();
+        if let Some(pool) = pool.and_then(|PoolId(id)| pools.get_mut(id as usize)) {
             *pool += count;
         }
     }
@@ -173,7 +180,7 @@ fn by_pool(state: &Configuration, counts: impl Iterator<Item = (u32, u64)>) -> V
 
 fn balancers(state: &Configuration, view: &View, all: u64, limit: usize) -> Vec<OfBalancer> {
     let mut answers = vec![0; state.balancers.len()];
-    for (&counter, &by) in &view.total {
+    for (counter, by) in numbered(view.total.iter().copied()).filter(|&(_, by)| by > 0) {
         let owner = state.layout.owner(counter).filter(|_| pool_of(state, counter).is_some());
         if let Some(place) = owner.and_then(|(id, _)| answers.get_mut(id.0 as usize)) {
             *place += by;
@@ -199,14 +206,14 @@ fn balancers(state: &Configuration, view: &View, all: u64, limit: usize) -> Vec<
 fn pools(
     state: &Configuration,
     view: &View,
-    answers: &[u64],
+    (answers, pools_of): (&[u64], &[Option<PoolId>]),
     all: u64,
     limit: usize,
 ) -> Vec<OfPool> {
     let shown: Vec<usize> = most(answers, limit).collect();
     let mut series = vec![Vec::with_capacity(view.steps.len()); shown.len()];
     for (length, grown) in &view.steps {
-        let of_step = by_pool(state, grown.iter().copied());
+        let of_step = by_pool(state, pools_of, grown.iter());
         for (series, &pool) in series.iter_mut().zip(&shown) {
             let count = of_step.get(pool).copied().unwrap_or(0);
             // A step that has just begun is no shorter than a second for this.

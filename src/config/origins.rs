@@ -27,7 +27,7 @@ pub fn origins(
     }
     let mut names: HashMap<String, u32> = HashMap::new();
     let mut addresses: HashMap<Given, String> = HashMap::new();
-    let mut origins = Vec::new();
+    let mut origins = Vec::with_capacity(list.len().min(MAX_ORIGINS));
     for entry in list.iter().take(MAX_ORIGINS) {
         let Some(table) = entry.table("a table with name and address") else { continue };
         let origin = parse_origin(&table, scope, monitor, &mut names, &mut addresses);
@@ -100,10 +100,13 @@ fn parse_origin(
         probe: monitor.map(|monitor| scope.probes.intern(target(monitor, ip))),
         ttl: None,
     };
+    let mut own: Vec<_> = given.iter().filter_map(Given::address).map(address).collect();
+    // Most have one, and there may be very many origins.
+    own.shrink_to_fit();
     Some(Origin {
         name: name?,
         host: host.cloned(),
-        addresses: given.iter().filter_map(Given::address).map(address).collect(),
+        addresses: own,
         zone,
         weight: weight.unwrap_or(Decimal::ONE),
         role,

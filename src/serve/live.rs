@@ -2,6 +2,7 @@
 //! plan and the sequences that belong together, never a mix.
 
 use std::net::IpAddr;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -139,6 +140,8 @@ pub struct Live {
     /// Moments that a worker may still hold. They are let go of here, not there: freeing a large one
     /// takes longer than many answers.
     retired: Arc<Mutex<Vec<Arc<Moment>>>>,
+    /// Whether much was freed that the allocator may still keep.
+    leavings: Arc<AtomicBool>,
     /// What outlasts the moments.
     sessions: Arc<SharedSessions>,
     /// The secrets of cookies, which change by themselves.
@@ -161,6 +164,8 @@ impl Live {
             query_log: Arc::default(),
             moment: Arc::new(ArcSwap::from_pointee(moment)),
             retired: Arc::default(),
+            // What the files were read with.
+            leavings: Arc::new(AtomicBool::new(true)),
             sessions: Arc::new(sessions),
             secrets: Arc::default(),
         };
@@ -254,13 +259,34 @@ impl Live {
         let old = self.moment.swap(Arc::new(moment));
         let mut retired = self.retired.lock().unwrap_or_else(PoisonError::into_inner);
         retired.push(old);
-        retired.retain(|moment| Arc::strong_count(moment) > 1);
+        self.release(&mut retired);
     }
 
     /// Frees what no worker holds any more.
     pub fn tidy(&self) {
-        let mut retired = self.retired.lock().unwrap_or_else(PoisonError::into_inner);
+        self.release(&mut self.retired.lock().unwrap_or_else(PoisonError::into_inner));
+    }
+
+    fn release(&self, retired: &mut Vec<Arc<Moment>>) {
+        let generation = self.load().generation;
+        let older = |retired: &[Arc<Moment>]| {
+            retired.iter().filter(|moment| moment.generation < generation).count()
+        };
+        let before = older(retired);
         retired.retain(|moment| Arc::strong_count(moment) > 1);
+        if older(retired) < before {
+            self.leave();
+        }
+    }
+
+    /// Tells that much was freed: a state, or what one was made of.
+    pub fn leave(&self) {
+        self.leavings.store(true, Ordering::Relaxed);
+    }
+
+    /// True if that was told since the last time.
+    pub fn take_leavings(&self) -> bool {
+        self.leavings.swap(false, Ordering::Relaxed)
     }
 }
 

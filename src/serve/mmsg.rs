@@ -1,7 +1,7 @@
 //! Batches of datagrams: `recvmmsg` and `sendmmsg`, and three socket options that no crate in the
 //! tree sets.
 //!
-//! The only module with `unsafe` code. nix wraps both calls, but its receive borrows the buffers for
+//! One of two modules with `unsafe` code; `heap` is the other. nix wraps both calls, but its receive borrows the buffers for
 //! as long as the headers, does not reset the lengths that the kernel overwrites, and its send
 //! takes the addresses from elsewhere; here a reply leaves by the very header that its query came
 //! in, with nothing copied. What is unsafe about it: the kernel reads and writes through the

@@ -6,6 +6,7 @@ pub mod control;
 pub mod doh;
 pub mod doq;
 pub mod encrypted;
+pub mod heap;
 pub mod held;
 pub mod http;
 pub mod http3;
@@ -175,6 +176,7 @@ pub fn serve(
     runtime.spawn(async move { rotating.rotate().await });
     let (live, state) = (control.live(), server.state.clone());
     runtime.spawn(traffic::keep(live.clone()));
+    runtime.spawn(heap::keep(live.clone()));
     let meters = Arc::clone(live.meters());
     let user = account.map(|account| account.user().to_owned());
     meters.try_state_folder(&state, user.as_deref());

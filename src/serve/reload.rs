@@ -171,6 +171,8 @@ impl Reloader {
         let mut served = self.served.lock().unwrap_or_else(PoisonError::into_inner);
         self.followers.manager.reloads();
         let outcome = self.try_reload(&mut served);
+        // What the files were read with is free, whatever came of them.
+        self.control.live().leave();
         let succeeded = matches!(outcome, Outcome::Reloaded(_));
         self.control.live().meters().count_reload(succeeded);
         self.refused.store(match &outcome {

@@ -5,6 +5,7 @@
 //! takes new ones at its next batch; what it counted in the old ones is added, by name, to the totals of
 //! the newest state as soon as nobody writes them any more. A change of health has nothing to do with it.
 
+use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -15,7 +16,7 @@ use crate::state::State;
 use crate::steer::pool::PoolId;
 use crate::tally::counters::{Counts, Fixed};
 use crate::tally::layout::{Layout, identity, mapping};
-use crate::tally::window::{Origin, View, Window, moved};
+use crate::tally::window::{Origin, View, Window, moved, numbered};
 
 /// How often samples are taken, and it is seen whether a step is over.
 const TICK: Duration = Duration::from_secs(1);
@@ -155,9 +156,9 @@ impl Inner {
         self.take_samples();
         let old = std::mem::replace(&mut self.state, Arc::clone(state));
         let (mapping, length) = (mapping(&old, state), state.layout.len());
-        self.totals = moved(&self.totals, &mapping, length);
-        let place = |origin: &Origin| renumbered(&old, state, origin);
-        self.window.renumber(&mapping, length, place);
+        let totals = std::mem::take(&mut self.totals);
+        self.totals = moved(numbered(totals), &mapping, length);
+        self.window.renumber(&mapping, length, renumbering(&old, state));
         for (_, older) in &mut self.older {
             for to in older {
                 *to = mapping.get(*to as usize).copied().unwrap_or(crate::tally::layout::NONE);
@@ -251,13 +252,16 @@ fn add(sums: &mut [u64], counts: &Counts, layout: &Arc<Layout>, older: &[(Arc<La
     }
 }
 
-/// What a sample was of, by the numbers of another state.
-fn renumbered(old: &State, new: &State, &(region, country, pool): &Origin) -> Option<Origin> {
-    let region = match region {
-        Some(region) => new.locator.regions().find(old.locator.regions().name(region)),
-        None => None,
-    };
-    let named = identity(old, pool);
-    let pool = (0u32..).map(PoolId).take(new.pools.len()).find(|&id| identity(new, id) == named)?;
-    Some((region, country, pool))
+/// What a sample was of, from the numbers of a state to those of another.
+fn renumbering(old: &State, new: &State) -> impl Fn(&Origin) -> Option<Origin> {
+    let ids = |state: &State| (0u32..).map(PoolId).take(state.pools.len());
+    let by_name: HashMap<_, _> = ids(new).map(|id| (identity(new, id), id)).collect();
+    let pools: Vec<Option<PoolId>> =
+        ids(old).map(|id| by_name.get(&identity(old, id)).copied()).collect();
+    move |&(region, country, pool)| {
+        let region = region
+            .and_then(|region| new.locator.regions().find(old.locator.regions().name(region)));
+        let pool = pools.get(pool.0 as usize).copied().flatten()?;
+        Some((region, country, pool))
+    }
 }

@@ -147,9 +147,9 @@ pub fn mapping(old: &State, new: &State) -> Vec<u32> {
             set(from.start + number(balancer), to.start + number(now));
         }
     }
+    let by_apex: HashMap<_, u32> = new.zones.iter().map(|zone| &zone.apex).zip(0..).collect();
     for (number, zone) in (0u32..).zip(old.zones.iter()) {
-        let found = (0u32..).zip(new.zones.iter()).find(|(_, other)| other.apex == zone.apex);
-        let Some((found, _)) = found else { continue };
+        let Some(&found) = by_apex.get(&zone.apex) else { continue };
         for class in 0..CLASSES.len() {
             set(old.layout.class_of_zone(number, class), new.layout.class_of_zone(found, class));
         }

@@ -12,6 +12,7 @@
 //! and add to it atomically, as they share their sequences.
 
 pub mod counters;
+pub mod grown;
 pub mod histogram;
 pub mod layout;
 pub mod window;

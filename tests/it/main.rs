@@ -27,6 +27,7 @@ mod health;
 mod hostile;
 mod hostnames;
 mod http3;
+mod memory;
 mod policies;
 mod privileges;
 mod query_log;
