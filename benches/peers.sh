@@ -2,8 +2,10 @@
 # Meridian beside other authoritative servers: the same names, clients and answers for each, one
 # thread each, on core 0 of this machine; the load generator is on core 1. A round has every server in
 # turn, each started afresh, so that what changes on the machine meets all of them; the tables show
-# medians over the rounds. A reflector, which sends each datagram back unread, is the limit that
-# machine and system calls set.
+# medians over the rounds, of ratios too. A reflector, which sends each datagram back unread, is the limit
+# that machine and system calls set; "own CPU ns" is what a server spends on an answer beside those calls.
+#
+# All have large pages for their memory, as far as they use glibc's: as packaging/meridian.service has it.
 #
 # First a sample of questions goes to each server by dig, and every answer must be of the pool that is
 # right for the client. What the servers cannot say the same way: see examples/workload/servers.rs.
@@ -17,6 +19,7 @@
 # Nothing but 127.0.0.1 is listened on, and what was started is ended.
 
 set -euo pipefail
+export GLIBC_TUNABLES=glibc.malloc.hugetlb=1
 
 usage() {
     cat <<'TEXT'
@@ -225,27 +228,51 @@ flood() {
         --json "${@:3}"
 }
 
+# The CPU time of what was started and its children: seconds outside the system and in it.
+cpu() {
+    local id
+    for id in $(pgrep -s "$running"); do cat "/proc/$id/stat" 2>/dev/null; done |
+        awk -v hz="$(getconf CLK_TCK)" '{ u += $14; s += $15 } END { print u / hz, s / hz }'
+}
+
+# A number in a line of JSON.
+field() {
+    sed -n "s/.*\"$1\": \([0-9.]*\).*/\1/p"
+}
+
 # Measures an entrant: one line in $work/results and in the file of results.
 measure() {
-    local pass=$1 round=$2 label=$3 server=$4 folder=$5 line
+    local pass=$1 round=$2 label=$3 server=$4 folder=$5 line before used
     start "$server" "$folder"
     [[ $pass == full && $round == 1 ]] && check "$server" "$folder"
     flood "$server" "$folder" --seconds "$warm_up" "${@:6}" >/dev/null ||
         fail "$label: the generator failed, or a reply was wrong"
+    before=$(cpu)
     line=$(flood "$server" "$folder" --seconds "$seconds" "${@:6}") ||
         fail "$label: the generator failed, or a reply was wrong: $line"
+    used=$(awk -v a="$before" -v b="$(cpu)" -v n="$(field answered <<<"$line")" \
+        'BEGIN { split(a, x); split(b, y); f = 1e9 / (n > 0 ? n : 1)
+                 printf "\"user_ns\": %.0f, \"system_ns\": %.0f", (y[1] - x[1]) * f, (y[2] - x[2]) * f }')
     stop
     line="{\"variant\": \"$variant\", \"ports\": $ports, \"pass\": \"$pass\", \"round\": $round, \
-\"server\": \"$label\", ${line#\{}"
+\"server\": \"$label\", $used, ${line#\{}"
     echo "$line" >>"$work/results"
     echo "$line" >>"$json"
 }
 
+# A field of an entrant in each round.
+rounds_of() {
+    grep "\"pass\": \"$1\".*\"server\": \"$2\"" "$work/results" | field "$3"
+}
+
+middle() {
+    sort -n |
+        awk '{ v[NR] = $1 } END { print NR % 2 ? v[(NR + 1) / 2] : (v[NR / 2] + v[NR / 2 + 1]) / 2 }'
+}
+
 # The median of a field over the rounds of an entrant.
 median() {
-    grep "\"pass\": \"$1\".*\"server\": \"$2\"" "$work/results" |
-        sed -n "s/.*\"$3\": \([0-9.]*\).*/\1/p" | sort -n |
-        awk '{ v[NR] = $1 } END { print NR % 2 ? v[(NR + 1) / 2] : (v[NR / 2] + v[NR / 2 + 1]) / 2 }'
+    rounds_of "$@" | middle
 }
 
 model=$(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -n 1)
@@ -278,32 +305,32 @@ done
 
 # --- tables ---------------------------------------------------------------------------------------
 
+# How many times as much as another an entrant answers: the median over the rounds, each of which is
+# compared in itself. A round meets one state of the machine, and two rounds may meet different ones.
 ratio() {
-    [[ $2 ]] && awk -v a="$1" -v b="$2" 'BEGIN { printf "%.2f", a / b }' || echo -
+    [[ $2 && " ${entrants[*]} " == *" $2 "* ]] || { echo -; return; }
+    paste <(rounds_of full "$1" rate) <(rounds_of full "$2" rate) |
+        awk '$2 > 0 { printf "%.4f\n", $1 / $2 }' | middle | xargs printf '%.2f'
 }
 
 # What the ratios are to: gdnsd and the reflector, or the first entrant of a variant.
 one=gdnsd other=reflector
 [[ $variant == peers ]] || read -r one _ <<<"${entrants[0]}"
 [[ $variant == peers ]] || other=
-reference() {
-    [[ $1 && " ${entrants[*]} " == *" $1 "* ]] && median full "$1" rate || true
-}
-to_one=$(reference "$one") to_other=$(reference "$other")
 
 echo
 echo "As many as it answers:"
-format='%-14s %12s %14s %14s %9s %7s\n'
+format='%-14s %12s %14s %14s %9s %7s %12s\n'
 # shellcheck disable=SC2059 # the format is above
-printf "$format" server answers/s "/ $one" "/ ${other:--}" "loss %" wrong
+printf "$format" server answers/s "/ $one" "/ ${other:--}" "loss %" wrong "own CPU ns"
 for entrant in "${entrants[@]}"; do
     read -r label _ <<<"$entrant"
     answers=$(median full "$label" rate)
     loss=$(awk -v l="$(median full "$label" lost)" -v s="$(median full "$label" sent)" \
         'BEGIN { printf "%.3f", 100 * l / s }')
     # shellcheck disable=SC2059 # the format is above
-    printf "$format" "$label" "$answers" "$(ratio "$answers" "$to_one")" \
-        "$(ratio "$answers" "$to_other")" "$loss" "$(median full "$label" wrong)"
+    printf "$format" "$label" "$answers" "$(ratio "$label" "$one")" "$(ratio "$label" "$other")" \
+        "$loss" "$(median full "$label" wrong)" "$(median full "$label" user_ns)"
 done
 ((${#paired[@]})) || exit 0
 echo

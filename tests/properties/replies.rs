@@ -393,7 +393,7 @@ fn zone_file(names: &[(Labels, Kind)]) -> String {
                     origins.join(", ")
                 )
                 .unwrap();
-                if origins.len() % 2 == 0 {
+                if origins.len().is_multiple_of(2) {
                     writeln!(
                         text,
                         "[[records]]\nname = {name:?}\ntype = \"HTTPS\"\nsteered_hints = true\n\
