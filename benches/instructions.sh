@@ -25,7 +25,7 @@ trap 'stop; rm -rf "$work"' EXIT
 readonly port=15391
 cargo build --release --locked --bin meridian --example workload --example flood
 "$release/examples/workload" "$work" --port $port --meridian-only --queries "$count" "${@:2}"
-valgrind --tool=callgrind ${CALLGRIND-} --callgrind-out-file="$work/out" --instr-atstart=no \
+valgrind --tool=callgrind --callgrind-out-file="$work/out" --instr-atstart=no \
     --collect-atstart=no --toggle-collect='*Worker*take_batch*' \
     "$release/meridian" serve --config "$work/meridian/meridian.toml" >"$work/log" 2>&1 &
 server=$!

@@ -3,7 +3,8 @@
 # thread each, on core 0 of this machine; the load generator is on core 1. A round has every server in
 # turn, each started afresh, so that what changes on the machine meets all of them; the tables show
 # medians over the rounds, of ratios too. A reflector, which sends each datagram back unread, is the limit
-# that machine and system calls set; "own CPU ns" is what a server spends on an answer beside those calls.
+# that machine and system calls set; "own CPU ns" is what a server spends on an answer beside those calls
+# ("-" where its processes leave the session that they are started in, as NSD's do).
 #
 # All have large pages for their memory, as far as they use glibc's: as packaging/meridian.service has it.
 #
@@ -330,7 +331,7 @@ for entrant in "${entrants[@]}"; do
         'BEGIN { printf "%.3f", 100 * l / s }')
     # shellcheck disable=SC2059 # the format is above
     printf "$format" "$label" "$answers" "$(ratio "$label" "$one")" "$(ratio "$label" "$other")" \
-        "$loss" "$(median full "$label" wrong)" "$(median full "$label" user_ns)"
+        "$loss" "$(median full "$label" wrong)" "$(median full "$label" user_ns | sed 's/^0$/-/')"
 done
 ((${#paired[@]})) || exit 0
 echo

@@ -55,7 +55,6 @@ impl Quick {
             balancers.push(id);
             entries.push(Entry {
                 key,
-                key_length: u8::try_from(name.len()).unwrap_or(0),
                 client: balancer.client,
                 depends_on_client: balancer.depends_on_client,
                 ttl: balancer.ttl,

@@ -68,7 +68,6 @@ struct Slot {
 #[repr(C, align(128))]
 struct Entry {
     key: Key,
-    key_length: u8,
     client: ClientSource,
     depends_on_client: bool,
     rules: u8,
@@ -208,6 +207,18 @@ impl Quick {
         (self.pools.approach(located.target), located.target.slot)
     }
 
+    /// True if a pool may be followed by more, which [`approach_zones`](Self::approach_zones) is for.
+    #[inline]
+    pub fn have_zones(&self) -> bool {
+        self.pools.have_zones()
+    }
+
+    /// Starts what a query's pool has for zones on its way, once the pool has come.
+    #[inline]
+    pub fn approach_zones(&self, located: &Located) -> u16 {
+        self.pools.approach_zones(located.target)
+    }
+
     /// Starts what is known of a query's session on its way; gives the key, whose memory is the
     /// caller's. None without session affinity.
     #[inline]
@@ -227,7 +238,7 @@ impl Quick {
             let number = slot.entry.checked_sub(1)?;
             if slot.tag == tag {
                 let entry = self.entries.get(number as usize)?;
-                if entry.key_length == query.key_length && is_same(&entry.key, &query.key) {
+                if is_same(&entry.key, &query.key) {
                     return Some(Found(number));
                 }
             }

@@ -180,6 +180,21 @@ impl Pools {
         self.heads.get(target.pool as usize).map_or(0, |head| head.first_zone)
     }
 
+    /// True if some pool has sets for clients of particular zones.
+    #[inline]
+    pub(super) fn have_zones(&self) -> bool {
+        !self.zones.is_empty()
+    }
+
+    /// Starts the memory of those of a rule's pool on its way, once that of the pool has come.
+    #[inline]
+    pub(super) fn approach_zones(&self, target: Target) -> u16 {
+        let Some(head) = self.heads.get(target.pool as usize) else { return 0 };
+        let (first, count) = (head.first_zone as usize, usize::from(head.zone_count));
+        let at = |index| self.zones.get(index).map_or(0, |sets: &ZoneSets| sets.zone);
+        if count > 0 { at(first) ^ at(first + count - 1) } else { 0 }
+    }
+
     /// The set that answers a client; none where it takes the long way.
     #[inline]
     pub(super) fn set(

@@ -11,7 +11,8 @@ use crate::steer::pool::Family;
 
 /// The longest name in octets; longer ones take the long way.
 pub(super) const KEY: usize = 64;
-/// A name in lower-case wire form, filled up with zeros.
+/// A name in lower-case wire form, filled up with zeros. Names of different lengths differ, as only the last
+/// label is empty.
 pub(super) type Key = [u8; KEY];
 
 /// A common query.
@@ -19,7 +20,6 @@ pub(super) type Key = [u8; KEY];
 pub struct CommonQuery {
     pub(super) key: Key,
     pub(super) hash: u64,
-    pub(super) key_length: u8,
     pub(super) family: Family,
     pub(super) question_end: u16,
     /// Whether it has an OPT, and what that says, of what matters for a reply that has room everywhere.
@@ -34,7 +34,6 @@ impl CommonQuery {
     pub const EMPTY: Self = Self {
         key: [0; KEY],
         hash: 0,
-        key_length: 0,
         family: Family::V4,
         question_end: 0,
         has_opt: false,
@@ -76,7 +75,6 @@ impl CommonQuery {
             return None;
         }
         self.hash = key_and_hash(name, &mut self.key);
-        self.key_length = u8::try_from(name_length).ok()?;
         self.question_end = u16::try_from(HEADER + name_length + question.len()).ok()?;
         Some(())
     }
@@ -273,7 +271,7 @@ mod tests {
                     }
                     let hash = crate::limit::name_hash(&long.question.key);
                     prop_assert_eq!(common.hash, hash, "one bucket for both ways");
-                    let length = usize::from(common.key_length);
+                    let length = long.question.key.len();
                     prop_assert_eq!(&common.key[..length], long.question.key.as_slice());
                     prop_assert_eq!(usize::from(common.question_end), 12 + length + 4);
                 }

@@ -256,15 +256,16 @@ impl Steps {
             if !step.query.read(message) {
                 continue;
             }
+            step.is_common = true;
             step.judged = None;
+            step.bucket = self.finish.limiter.key(settings, &source, step.query.answer_hash());
             if let Some(cookie) = step.query.cookie() {
                 step.judged = turn.cookies.judge(cookie, source);
+                step.is_common = is_answered(step.judged.as_ref(), state);
+                if step.judged.is_some_and(|judged| judged.is_valid) {
+                    step.bucket = None;
+                }
             }
-            step.is_common = is_answered(step.judged.as_ref(), state);
-            step.bucket = match step.judged {
-                Some(Judged { is_valid: true, .. }) => None,
-                _ => self.finish.limiter.key(settings, &source, step.query.answer_hash()),
-            };
         }
         let steps = self.steps.get_mut(..count).unwrap_or_default();
         // Loops of a few instructions, so that the memory of all queries is on its way at once.
@@ -283,7 +284,7 @@ impl Steps {
                 step.located = quick.locate(&step.query, found, source, &state.locator);
             }
         }
-        for Step { located, bucket, .. } in steps {
+        for Step { located, bucket, .. } in &*steps {
             let Some(located) = located else { continue };
             counters ^= turn.tally.approach(located.counter());
             approached ^= bucket.map_or(0, |bucket| self.finish.limiter.approach(bucket));
@@ -294,7 +295,13 @@ impl Steps {
             let (pool, slot) = quick.approach_pool(located);
             approached ^= pool ^ turn.sequences.approach(slot);
         }
-        std::hint::black_box((approached, counters));
+        let mut zones = 0;
+        if quick.have_zones() {
+            for located in steps.iter().filter_map(|step| step.located.as_ref()) {
+                zones ^= quick.approach_zones(located);
+            }
+        }
+        std::hint::black_box((approached, counters, zones));
     }
 }
 
