@@ -10,14 +10,13 @@ use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 use tokio::time::timeout;
 use tracing::warn;
 
+use crate::serve::seldom::Seldom;
 use crate::serve::turn::Turn;
 
 /// How many connections there may be at a time.
 pub const MOST_CONNECTIONS: usize = 256;
 /// How often it is looked who gives way while the server is at work in all connections.
 const LOOK_AGAIN: Duration = Duration::from_millis(50);
-/// How often it is logged at most that connections give way.
-const LOG_EVERY: Duration = Duration::from_secs(60);
 
 /// The seats of all listeners.
 #[derive(Debug)]
@@ -26,13 +25,14 @@ pub(super) struct Seats {
     free: Arc<Semaphore>,
     /// Held for a few instructions, once a connection.
     inner: Mutex<Inner>,
+    /// When it was told that connections give way.
+    told: Seldom,
 }
 
 #[derive(Debug, Default)]
 struct Inner {
     next: u64,
     sitting: BTreeMap<u64, Sitting>,
-    logged: Option<Instant>,
 }
 
 #[derive(Clone, Debug)]
@@ -58,7 +58,8 @@ impl Default for Seats {
 
 impl Seats {
     fn new(most: usize) -> Self {
-        Self { most, free: Arc::new(Semaphore::new(most)), inner: Mutex::default() }
+        let free = Arc::new(Semaphore::new(most));
+        Self { most, free, inner: Mutex::default(), told: Seldom::default() }
     }
 
     /// A seat for one more connection, as soon as one is free or somebody gives way.
@@ -91,8 +92,7 @@ impl Seats {
         if let Some(Sitting { leave, .. }) = inner.sitting.remove(&number) {
             leave.notify_one();
         }
-        if inner.logged.is_none_or(|logged| logged.elapsed() >= LOG_EVERY) {
-            inner.logged = Some(Instant::now());
+        if self.told.due(Instant::now()).is_some() {
             warn!(
                 connections = self.most,
                 "there are as many admin connections as there may be; who is silent gives way"

@@ -149,8 +149,8 @@ impl Quick {
         index
     }
 
-    /// Locates the client of a query whose name was found, and starts the memory of the pool that it
-    /// leads to on its way. None where it takes the long way.
+    /// Locates the client of a query whose name was found; `source` is asked for only if no client subnet
+    /// says where it is. None where it takes the long way.
     #[inline]
     pub fn locate(
         &self,
